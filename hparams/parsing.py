@@ -32,7 +32,7 @@ def transformer_parsing_base() -> HParams:
 def transformer_parsing_big() -> HParams:
     r"""The model of `transformer_parsing_base` with less dropout, for the 17M silver trees.
 
-    Semi-supervised: 92.7 F1 (Table 4). tensor2tensor's dropouts of 0.1, the paper's warm-up.
+    Semi-supervised: 92.7 F1 (Table 4). Dropouts are tensor2tensor's, 0.1; warm-up is the paper's.
 
         t2t-trainer --problem=parsing_wsj_semi --data_dir=data --output_dir=runs/parsing_big \
             --hparams_set=transformer_parsing_big
@@ -53,7 +53,7 @@ def transformer_parsing_small() -> HParams:
         transformer_tiny(),
         num_layers=4,
         dropout=0.1,
-        # Without it, the model takes twice as many steps to attend to the sentence.
+        # With post-norm, the model takes twice as many steps to attend to the sentence.
         pre_norm=True,
         # 0.6 · 128^-0.5 · 1000^-0.5 = 0.0017.
         learning_rate=0.6,

@@ -84,7 +84,7 @@ def transformer_cpu() -> HParams:
         d_ff=512,
         num_heads=4,
         dropout=0.2,
-        # Small batches allow many updates; with post-norm they learn late to attend to the source.
+        # Small batches allow many updates; post-norm models learn late to attend to the source.
         pre_norm=True,
         batch_tokens=1024,
         # 0.6 · 128^-0.5 · 500^-0.5 = 0.0024.

@@ -226,8 +226,8 @@ def recommended_hparams(
         hyperparameters it keeps; "" = none.
       devices: the devices for `worker_gpu`, if already planned.
     """
-    store, problem = generated.open_examples("train"), generated.problem
-    _, cpu_set, gpu_set, epochs = next(row for row in _RECOMMENDED_SETS if len(store) <= row[0])
+    examples, problem = generated.open_examples("train"), generated.problem
+    _, cpu_set, gpu_set, epochs = next(row for row in _RECOMMENDED_SETS if len(examples) <= row[0])
     # With two vocabularies, only the target embedding and the softmax can share a matrix.
     changes = {"share_embeddings": "target"} if generated.tokenizer.source_vocab_size else {}
     if warm_start_from:
@@ -249,7 +249,7 @@ def recommended_hparams(
         devices = devices or backend.plan_devices(worker_gpu)
         hparams = hyperparameters.hparams(gpu_set if devices.gpus else cpu_set, changes)
     limits = hparams.batch_tokens, hparams.max_length
-    batches = len(TokenBatchSampler(store.lengths, *limits, seed=0).epoch(0))
+    batches = len(TokenBatchSampler(examples.lengths, *limits, seed=0).epoch(0))
     steps = max(round(epochs * batches, -2), _MIN_STEPS)
     if not warm_start_from:
         steps = min(steps, hparams.train_steps)
@@ -287,9 +287,11 @@ def _seconds_per_step(generated: Generated, hparams: HParams, devices: backend.D
     tokens = hparams.batch_tokens if devices.gpus else min(hparams.batch_tokens, _MAX_TIMED_TOKENS)
     microbatch = min(hparams.microbatch_tokens or tokens, tokens)
     step = backend.make_step(RunConfig(generated.problem, hparams).with_data(generated), devices)
-    store = generated.open_examples("train")
-    sampler = TokenBatchSampler(store.lengths, tokens, min(hparams.max_length, microbatch), seed=0)
-    parts = list(replica_batches(store, sampler.at(0), microbatch, step))
+    examples = generated.open_examples("train")
+    sampler = TokenBatchSampler(
+        examples.lengths, tokens, min(hparams.max_length, microbatch), seed=0
+    )
+    parts = list(replica_batches(examples, sampler.at(0), microbatch, step))
     float(step.update(0, parts)["loss"])  # Compiles it.
     seconds: list[float] = []
     while sum(seconds) < _TIMING_SECONDS:

@@ -57,7 +57,7 @@ def run_command(
     prepare_tensorflow()
     speed_up_tensorflow_import()
     with guarded_streams(is_process) as (output, errors):
-        status, error = _outcome(define_flags, main, argv)
+        status, error = _run_and_catch(define_flags, main, argv)
         message = f"error [{error.code}]: {error}" if isinstance(error, UserError) else error
         output.flush()
         if isinstance(output.error, BrokenPipeError):
@@ -66,7 +66,8 @@ def run_command(
             notice = f"standard output: {output.error.strerror}. The report is lost, not the work."
             status, message = status or 2, f"{message} {notice}".lstrip()
         if message:
-            line = printable(f"{program}: {message}")  # Quotes may have control characters.
+            # A message may quote control characters.
+            line = printable(f"{program}: {message}")
             print(line, file=sys.stderr, flush=True)
             if errors.error and not output.is_product:
                 print(line, flush=True)
@@ -76,7 +77,7 @@ def run_command(
         raise SystemExit(status) from (error if isinstance(error, UserError) else None)
 
 
-def _outcome(
+def _run_and_catch(
     define_flags: Callable[[Flags], None], main: Callable[[Flags], int | None], argv: Sequence[str]
 ) -> tuple[int, str | UserError]:
     """Runs a command; returns its exit status and the error or its message, "" without an error."""
@@ -84,10 +85,10 @@ def _outcome(
     try:
         define_flags(flags)  # May load third-party packages.
         _define_shared(flags)
-        flags.settings(_SETTINGS)
+        flags.settings(_SETTING_NAMES)
         flags.parse(argv)
-        if about := _about(flags, main):
-            print(about)
+        if text := _help_or_version(flags, main):
+            print(text)
             return 0, ""
         enable_compile_cache()
         if flags.t2t_usr_dir:
@@ -97,7 +98,7 @@ def _outcome(
             return 0, ""
         return main(flags) or 0, ""
     except BrokenPipeError:
-        # The program that reads the output has exited, as `head` does.
+        # The program that reads the output has exited, as `head` does after its last line.
         discard_buffer(sys.stdout)
         return SIGPIPE_STATUS, ""
     except OSError as error:
@@ -136,8 +137,8 @@ def _define_shared(flags: Flags) -> None:
     flags.switch("version", "Print the version of t2t_keras and exit")
 
 
-def _about(flags: Flags, main: Callable[[Flags], int | None]) -> str:
-    """Returns what --help, --helpfull or --version prints; "" without them."""
+def _help_or_version(flags: Flags, main: Callable[[Flags], int | None]) -> str:
+    """Returns what --help, --helpfull or --version prints; "" without these flags."""
     if flags.helpfull and flags.t2t_usr_dir:
         registry.import_user_directory(flags.t2t_usr_dir)
     if flags.help or flags.helpfull:
@@ -184,9 +185,9 @@ def _is_given(flags: Flags, name: str) -> bool:
 
 
 def define_common(flags: Flags, *names: str, **meanings: str) -> None:
-    """Adds flags of `_COMMON`; `meanings` has those that mean something else in this command."""
+    """Adds flags of `_COMMON`; `meanings` has help texts for flags that differ in this command."""
     for name, meaning in ({name: _COMMON[name] for name in names} | meanings).items():
-        if name in _SETTINGS:
+        if name in _SETTING_NAMES:
             flags.assignments(name, meaning, "" if name in meanings else _NOTES[name])
         elif name in _COMMON_PATHS:
             flags.path(name, meaning)
@@ -223,7 +224,7 @@ _COMMON_PATHS = {"output_dir", "checkpoint_path", "data_dir", "tmp_dir", "t2t_us
 _COMMON = {
     "output_dir": "Directory of the run, with its checkpoints",
     "checkpoint_path": "Checkpoint, as RUN/model.ckpt-5000; default: the newest of the run",
-    "data_dir": "--data_dir of t2t-datagen; default: the one of the training",
+    "data_dir": "--data_dir of t2t-datagen; default: the one used in training",
     "tmp_dir": "Directory of raw text: downloads, or your own files",
     "problem": "Data and task; parallel_text = your files; --registry_help lists all",
     "problem_config": 'Settings of the problem, "name=value,..."; --helpfull lists them',
@@ -241,8 +242,8 @@ def _problem_settings() -> Iterable[str]:
     return Problem().config()
 
 
-# The names of the settings that each of these flags takes.
-_SETTINGS = {
+# Flag -> names of the settings that it takes.
+_SETTING_NAMES = {
     "decode_hparams": lambda: vars(DecodeConfig()),
     "hparams": lambda: HParams().config(),
     "problem_config": _problem_settings,
@@ -275,17 +276,19 @@ def define_engine(flags: Flags) -> None:
     flags.registered_name("engine", meaning, registry.ENGINES, "keras")
 
 
-def eval_text(flags: Flags, record: "RunConfig") -> tuple[str, Path, Path]:
-    """Returns the split of --eval_use_test_set, "test" or "dev", and its source and reference."""
+def eval_text(flags: Flags, run_config: "RunConfig") -> tuple[str, Path, Path]:
+    """Returns "test" or "dev", by --eval_use_test_set, and the split's source and reference."""
     from t2t_keras.data.dataset import open_generated
 
     split = "test" if flags.eval_use_test_set else "dev"
-    generated = open_generated(record.problem, flags.data_dir or record.data_dir, as_text=True)
+    generated = open_generated(
+        run_config.problem, flags.data_dir or run_config.data_dir, as_text=True
+    )
     return split, *generated.text_paths(split)
 
 
 def define_polling(flags: Flags, noun: str) -> None:
-    """Adds --min_steps and --wait_minutes; `noun` is in the plural."""
+    """Adds --min_steps and --wait_minutes; `noun`, in the plural, says what they apply to."""
     flags.integer("min_steps", f"Skip {noun} with fewer training steps", 0)
     flags.number("wait_minutes", f"Minutes to wait for more {noun}; 0 = do not wait", 0)
 
@@ -310,9 +313,9 @@ def define_run(flags: Flags) -> None:
     flags.group(HIDDEN)
     for name in RUN_FLAGS:
         if name not in flags:
-            allowed = ", except for its test set" if name == "problem_config" else ""
+            exception = ", except for its test set" if name == "problem_config" else ""
             define_common(
-                flags, **{name: f"--{name} of the run; another value is an error{allowed}"}
+                flags, **{name: f"--{name} of the run; another value is an error{exception}"}
             )
 
 
@@ -321,10 +324,10 @@ def recorded_run(
     policy: "PollPolicy | None" = None,
     load: "Callable[[str], RunConfig] | None" = None,
 ) -> "RunConfig":
-    """Returns the `RunConfig` of the run in --output_dir, with the test set of the flags.
+    """Returns the `RunConfig` of the run in --output_dir, with the test set that flags set.
 
     Args:
-      flags: of the command.
+      flags: the command's flags.
       policy: how long to wait for a run that has not begun; None = not at all.
       load: reads the run, by default `RunConfig.load`.
 
@@ -340,6 +343,6 @@ def recorded_run(
 
         first_found(lambda: RunConfig.exists(directory), policy, "run")
     recorded = (load or RunConfig.load)(directory)
-    run = merge_flags(recorded, given_flags(flags, *RUN_FLAGS))
-    recorded.check_unchanged(run, directory)
-    return dataclasses.replace(recorded, problem=run.problem)
+    requested = merge_flags(recorded, given_flags(flags, *RUN_FLAGS))
+    recorded.check_unchanged(requested, directory)
+    return dataclasses.replace(recorded, problem=requested.problem)

@@ -4,7 +4,7 @@ t2t-avg-all --model_dir=runs/base --output_dir=runs/averaged
 t2t-avg-all --model_dir=runs/base --output_dir=runs/averaged --n=5 --seconds_apart=600
 
 Without --n, the loss on the run's dev set decides how many of the last 20 checkpoints to average.
-Without that data, the last tenth of the training is averaged.
+Without that data, the checkpoints of the last tenth of training are averaged.
 """
 
 from t2t_keras.bin.flags import command, define_common, require
@@ -25,7 +25,7 @@ def define_flags(flags: Flags) -> None:
     flags.number(
         "seconds_apart", "Minimum seconds of training between two of them (paper: 600); 0 = all", 0
     )
-    flags.switch("ema", "Write the newest moving average instead, of a run with ema_decay")
+    flags.switch("ema", "Instead, write the newest moving average of a run with ema_decay")
     flags.switch("overwrite", "Replace an earlier average in --output_dir")
 
 

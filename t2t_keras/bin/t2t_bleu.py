@@ -27,8 +27,8 @@ from t2t_keras.io.flags import Flags
 from t2t_keras.metrics import TOKENIZATIONS, bleu
 from t2t_keras.text.files import read_text
 
-_OF_ONE_FILE = ("translation", "reference", "translations_dir")
-_OF_A_DIRECTORY = ("source", "event_dir", "min_steps", "wait_minutes")
+_ONE_TEXT_FLAGS = ("translation", "reference", "translations_dir")
+_DIRECTORY_FLAGS = ("source", "event_dir", "min_steps", "wait_minutes")
 
 
 def define_flags(flags: Flags) -> None:
@@ -63,7 +63,7 @@ def run(flags: Flags) -> None:
     more_references = [read_text(Path(path)) for path in files[2:]]
     require(flags, *([] if flags.translations_dir else ["translation"]), "reference")
     refuse_together(flags, {"translation": ["translations_dir"]})
-    refuse_alone(flags, dict.fromkeys(_OF_A_DIRECTORY, "translations_dir"))
+    refuse_alone(flags, dict.fromkeys(_DIRECTORY_FLAGS, "translations_dir"))
     conventions = [] if flags.convention == "sacrebleu" else [flags.convention]
     if conventions and flags.tokenize == "none":
         raise UserError(
@@ -99,7 +99,7 @@ def run(flags: Flags) -> None:
 
 def _take_arguments(flags: Flags, files: Sequence[str]) -> None:
     """Sets --translation and --reference from arguments, which exclude these flags."""
-    conflicting = [f"--{name}" for name in _OF_ONE_FILE if getattr(flags, name)]
+    conflicting = [f"--{name}" for name in _ONE_TEXT_FLAGS if getattr(flags, name)]
     if conflicting or len(files) < 2:
         conflict = f" and {' and '.join(conflicting)}" if conflicting else ""
         raise UserError(

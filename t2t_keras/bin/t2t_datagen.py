@@ -23,7 +23,7 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, "t2t_usr_dir")
     cores = usable_cores()
     flags.integer("num_workers", "Number of processes; the data does not depend on it", cores, 1)
-    flags.switch("overwrite", "Replace complete data, even of other text or settings")
+    flags.switch("overwrite", "Replace complete data, even if text or settings differ")
     flags.switch(
         "recommend", "Time a few training steps, and print a command for t2t-trainer", True
     )
@@ -55,7 +55,7 @@ def run(flags: Flags) -> None:
     except KeyboardInterrupt:
         raise UserError(
             f"Interrupted: the new data of {problem.name} in {flags.data_dir} is incomplete. Run "
-            f"the same command again: it keeps finished shards, except of generated text.",
+            f"the same command again: it keeps finished shards, except those of generated text.",
             exit_status=130,
             code="interrupted",
         ) from None

@@ -65,7 +65,7 @@ def define_flags(flags: Flags) -> None:
         "disturb", "Also score noisy copies of the text: upper,typos,... (--registry_help)"
     )
     flags.switch(
-        "decode_interactive", "Translate what you type; text after a tab is the required beginning"
+        "decode_interactive", "Translate what you type; after a tab, type the required beginning"
     )
     flags.path("score_file", "File of source<tab>translation to score; - = standard input")
     define_common(flags, "data_dir")
@@ -97,23 +97,24 @@ def run(flags: Flags) -> None:
     texts = _readable_texts(flags)
     require(flags, "output_dir")
     stored = ENGINES[flags.engine](flags.output_dir, flags.checkpoint_path or None)
-    record = recorded_run(flags, load=lambda _: stored.run_config)
-    if flags.disturb and not record.problem.is_plain_text:
+    run_config = recorded_run(flags, load=lambda _: stored.run_config)
+    if flags.disturb and not run_config.problem.is_plain_text:
         raise UserError(
-            f"--disturb is for plain text, but {record.problem.name} consists of symbols. Leave it "
-            f"out.",
+            f"--disturb is for plain text, but {run_config.problem.name} consists of symbols. "
+            f"Leave it out.",
             code="not_text",
         )
     stage_files = _stage_files(flags)
     stages = [LINE_STAGE_FILES[name](path) for name, path in stage_files.items()]
-    # Paths that no output may replace, in addition to the texts.
-    folders = [flags.output_dir, Path(record.data_dir) / record.problem.name]
-    reads = [path for path in folders if Path(path).is_dir()]
-    reads += filter(None, [flags.forbidden_file, *stage_files.values()])
+    # Paths that no output may replace, besides the texts.
+    folders = [flags.output_dir, Path(run_config.data_dir) / run_config.problem.name]
+    protected = [path for path in folders if Path(path).is_dir()]
+    protected += filter(None, [flags.forbidden_file, *stage_files.values()])
     outputs = filter(None, (flags.decode_to_file, flags.alignment_file, flags.attention_file))
-    check_outputs([*texts, *reads], outputs, filter(None, [flags.results_file]))
-    text = None if flags.decode_interactive or flags.score_file else _text(flags, record)
-    # Looked up only once, as a training may write newer checkpoints.
+    check_outputs([*texts, *protected], outputs, filter(None, [flags.results_file]))
+    has_text = not (flags.decode_interactive or flags.score_file)
+    text = _requested_text(flags, run_config) if has_text else None
+    # Looked up only once, as training may write newer checkpoints meanwhile.
     ensemble = [checkpoint_at(path) for path in flags.ensemble or ()]
     interactive_settings = stored.interactive_settings if flags.decode_interactive else {}
     defaults = {**stored.defaults, **interactive_settings}
@@ -132,12 +133,12 @@ def run(flags: Flags) -> None:
     checkpoints = [model["checkpoint"] for model in (provenance, *provenance["ensemble"])]
     # The checkpoint of an export may be unknown.
     runs = [Path(checkpoint).parent for checkpoint in checkpoints if checkpoint]
-    reads += [path for path in runs if path.is_dir()]
+    protected += [path for path in runs if path.is_dir()]
     if text:
-        _translate(flags, record, text, shard, translator, provenance, reads)
+        _translate(flags, run_config, text, shard, translator, provenance, protected)
     elif flags.score_file:
-        output = _output(flags, flags.score_file, f"{flags.score_file}.scores")
-        score_file(translator, flags.score_file, output, provenance, reads)
+        output = _output_path(flags, flags.score_file, f"{flags.score_file}.scores")
+        score_file(translator, flags.score_file, output, provenance, protected)
     else:
         write = functools.partial(print, file=product(), flush=True)
         translate_interactively(translator, interactive_lines("> "), write)
@@ -145,13 +146,13 @@ def run(flags: Flags) -> None:
 
 def _check_combination(flags: Flags) -> None:
     """Raises `UserError` if a flag would silently be ignored because of another one."""
-    of_a_file = ("decode_from_file", "eval_use_test_set", "decode_reference", "results_file")
+    file_flags = ("decode_from_file", "eval_use_test_set", "decode_reference", "results_file")
     outputs = ("prefix_file", "alignment_file", "attention_file")
     refuse_together(
         flags,
         {
-            "decode_interactive": (*of_a_file, *outputs, "decode_to_file", "score_file"),
-            "score_file": (*of_a_file, *outputs, "forbidden_file", *LINE_STAGE_FILES),
+            "decode_interactive": (*file_flags, *outputs, "decode_to_file", "score_file"),
+            "score_file": (*file_flags, *outputs, "forbidden_file", *LINE_STAGE_FILES),
             "eval_use_test_set": ("decode_from_file",),
             "disturb": ("decode_interactive", "score_file", *LINE_STAGE_FILES, *outputs),
             "shard": ("decode_reference", "disturb", "results_file"),
@@ -166,8 +167,8 @@ def _check_combination(flags: Flags) -> None:
             )
     for kind in flags.disturb or ():
         AUGMENTATIONS[kind]  # Raises `UserError` for an unknown name.
-    own_text = flags.decode_from_file or flags.score_file or flags.decode_interactive
-    if flags.decode_reference or not own_text:
+    has_own_text = flags.decode_from_file or flags.score_file or flags.decode_interactive
+    if flags.decode_reference or not has_own_text:
         for file in (flags.decode_from_file, flags.decode_reference, flags.decode_to_file):
             if file and is_stream(file):
                 raise UserError(
@@ -177,9 +178,9 @@ def _check_combination(flags: Flags) -> None:
 
 
 def _readable_texts(flags: Flags) -> list[str]:
-    """Returns the texts that flags name; raises `UserError` if one cannot be read."""
-    named = flags.decode_from_file, flags.decode_reference, flags.score_file, flags.prefix_file
-    texts = [path for path in named if path]
+    """Returns the paths of texts in flags; raises `UserError` if one cannot be read."""
+    paths = flags.decode_from_file, flags.decode_reference, flags.score_file, flags.prefix_file
+    texts = [path for path in paths if path]
     for path in texts:
         if not is_stream(path):
             check_readable(Path(path))
@@ -187,7 +188,7 @@ def _readable_texts(flags: Flags) -> list[str]:
 
 
 def _stage_files(flags: Flags) -> dict[str, str]:
-    """Returns the files of stages that flags name, by the names of the flags."""
+    """Returns flag -> file for each flag that configures a stage."""
     return {name: path for name in LINE_STAGE_FILES if (path := getattr(flags, name))}
 
 
@@ -196,19 +197,19 @@ class _Text(NamedTuple):
 
     source: str
     reference: str  # "" = none
-    name: str  # the output's name, without a suffix
-    split: str  # dev, test, or the name of a file
+    name: str  # path of the output, without a suffix
+    split: str  # dev, test, or the source's file name
 
 
-def _text(flags: Flags, record: "RunConfig") -> _Text:
-    """Returns the text that the flags name; checks that the reference is line-aligned."""
+def _requested_text(flags: Flags, run_config: "RunConfig") -> _Text:
+    """Returns the text to translate; checks that its reference is line-aligned."""
     source, reference = flags.decode_from_file, flags.decode_reference
     if not source:
-        split, *paths = eval_text(flags, record)
-        decodes = Path(flags.output_dir) / "decodes" / f"{record.problem.name}.{split}"
+        split, *paths = eval_text(flags, run_config)
+        decodes = Path(flags.output_dir) / "decodes" / f"{run_config.problem.name}.{split}"
         return _Text(str(paths[0]), str(paths[1]), str(decodes), split)
     if reference:
-        # Check this first: translating takes long.
+        # Check this first, since translation takes long.
         counts = [len(read_text(Path(path))) for path in (source, reference)]
         if counts[0] != counts[1]:
             raise UserError(
@@ -216,34 +217,34 @@ def _text(flags: Flags, record: "RunConfig") -> _Text:
                 f"{reference} for {counts[0]:,}.",
                 code="unequal_counts",
             )
-    name = ".".join([source, record.model, record.hparams_set, record.problem.name])
+    name = ".".join([source, run_config.model, run_config.hparams_set, run_config.problem.name])
     return _Text(source, reference, name, Path(source).name)
 
 
-def _output(flags: Flags, source: str, name: str) -> str:
+def _output_path(flags: Flags, source: str, name: str) -> str:
     return flags.decode_to_file or ("-" if is_stream(source) else name)
 
 
 def _translate(
     flags: Flags,
-    record: "RunConfig",
+    run_config: "RunConfig",
     text: "_Text",
     shard: Shard | None,
     translator: "Translator",
     provenance: dict[str, Any],
-    reads: list[str | Path],
+    protected: list[str | Path],
 ) -> None:
     """Translates a text, and scores the translations if there is a reference."""
     from t2t_keras.decoding.disturbed import translate_disturbed
     from t2t_keras.decoding.file_job import decodes_name, translate_file
 
     source, reference, name, split = text
-    problem, settings = record.problem, dataclasses.asdict(translator.config)
+    problem, settings = run_config.problem, dataclasses.asdict(translator.config)
     engine = provenance.get("engine", "")
     if engine:
         settings["engine"] = engine
     name += "".join(f".{Path(path).stem}" for path in _stage_files(flags).values())
-    output = _output(flags, source, decodes_name(name, translator.config, engine))
+    output = _output_path(flags, source, decodes_name(name, translator.config, engine))
     alignments, attention = flags.alignment_file, flags.attention_file
     if shard:
         output, alignments, attention = (
@@ -255,21 +256,21 @@ def _translate(
     if flags.decode_from_file and not flags.decode_to_file and not is_stream(output):
         hint = "" if reference else " Give --decode_to_file=- to see them here."
         print(f"The translations go to {output}.{hint}", flush=True)
-    kinds = list(dict.fromkeys(flags.disturb or ()))
-    appends = [flags.results_file] * bool(flags.results_file)
-    if appends:
-        check_outputs([source, reference, *reads], [output], appends)
-    score = functools.partial(_score, flags, record, split, provenance, settings)
+    disturbances = list(dict.fromkeys(flags.disturb or ()))
+    result_files = [flags.results_file] * bool(flags.results_file)
+    if result_files:
+        check_outputs([source, reference, *protected], [output], result_files)
+    score = functools.partial(_score, flags, run_config, split, provenance, settings)
     # t2t-compare reads the manifests of translations stored in the run.
     write_manifest = not (flags.decode_from_file or flags.decode_to_file)
-    if kinds:
+    if disturbances:
         scores = {}
-        arguments = source, reference, output, provenance, kinds, reads, write_manifest, appends
-        for files in translate_disturbed(translator, *arguments):
+        arguments = source, reference, output, provenance, disturbances, protected
+        for files in translate_disturbed(translator, *arguments, write_manifest, result_files):
             scores[files.kind or split] = score(
                 files.source, files.reference, files.output, "", files.kind, files.is_new
             )
-        print(_differences(scores), flush=True)
+        print(_score_table(scores), flush=True)
         return
     translate_file(
         translator,
@@ -280,7 +281,7 @@ def _translate(
         alignments=alignments,
         attention=attention,
         references=reference,
-        reads=reads,
+        reads=protected,
         shard=shard,
         write_manifest=write_manifest,
     )
@@ -290,7 +291,7 @@ def _translate(
 
 def _score(
     flags: Flags,
-    record: "RunConfig",
+    run_config: "RunConfig",
     split: str,
     provenance: dict[str, Any],
     settings: dict[str, Any],
@@ -306,7 +307,7 @@ def _score(
     from t2t_keras.evaluation.results import append_result, run_result
     from t2t_keras.text.alignment import read_pharaoh
 
-    problem = record.problem
+    problem = run_config.problem
     sources, references = read_text(Path(source)), read_text(Path(reference))
     aligned = None
     if problem.postprocess_by_alignment:
@@ -326,7 +327,7 @@ def _score(
         "prefixes": flags.prefix_file,
         **_stage_files(flags),
     }
-    result = run_result(record, provenance["checkpoint"], split, score, settings, text)
+    result = run_result(run_config, provenance["checkpoint"], split, score, settings, text)
     try:
         append_result(flags.results_file, result)
     except UserError as error:
@@ -337,8 +338,8 @@ def _score(
     return score
 
 
-def _differences(scores: dict[str, Any]) -> str:
-    """Returns a table of the score of each text, and its difference from the first."""
+def _score_table(scores: dict[str, Any]) -> str:
+    """Returns a table with the score of each text and its difference from the first one's."""
     rows = {name: score.main[1] for name, score in scores.items()}
     [clean, *_], [metric, *_] = rows.values(), (score.main[0] for score in scores.values())
     width = max(map(len, rows))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.training.run_config import RunConfig
 
-_OF_SAVED_MODELS = ("measure", "servable_name", "data_dir")
+_SAVED_MODEL_FLAGS = ("measure", "servable_name", "data_dir")
 
 
 def define_flags(flags: Flags) -> None:
@@ -41,8 +41,8 @@ def define_flags(flags: Flags) -> None:
     )
     flags.path(
         "export_dir",
-        "Directory to make; a SavedModel becomes a new <version>/ in it; default: export/ in "
-        "--output_dir, or the format's name",
+        "Directory to make; a SavedModel becomes a new <version>/ in it; default: export/, or the "
+        "format's name, in --output_dir",
     )
     define_common(flags, "decode_hparams")
     flags.string(
@@ -50,14 +50,14 @@ def define_flags(flags: Flags) -> None:
         "Type of the stored weights: float32 or int8; for some formats bfloat16 or float16",
         "float32",
     )
-    name = "Name of the model in the examples of requests in a SavedModel's README"
-    flags.string("servable_name", name, "translate")
+    meaning = "Name of the model in the example requests of a SavedModel's README"
+    flags.string("servable_name", meaning, "translate")
     flags.group("Model card")
     flags.path("card_notes", "Markdown file on uses, limits and the licence of the model")
-    scores = "--results_file of t2t-decoder, to list the scores of this checkpoint"
-    flags.path("results_file", scores, "results.jsonl")
-    measure = "Score a SavedModel on the dev set; default: only if --dtype is not float32"
-    flags.switch("measure", measure, None)
+    meaning = "--results_file of t2t-decoder, to list the scores of this checkpoint"
+    flags.path("results_file", meaning, "results.jsonl")
+    meaning = "Score a SavedModel on the dev set; default: only if --dtype is not float32"
+    flags.switch("measure", meaning, None)
     define_common(flags, "data_dir")
     define_run(flags)
 
@@ -79,10 +79,10 @@ def run(flags: Flags) -> None:
         _export_for_other_programs(flags, notes)
         return
     export_dir = Path(flags.export_dir or Path(flags.output_dir) / "export")
-    # Nothing can be added to another export: its manifest names all its files.
+    # An export must not get more files: its manifest names all of them.
     check_outputs([], [export_dir / "<version>"])
     check_folder(export_dir, "an export")
-    record, checkpoint, translator = _load(flags)
+    run_config, checkpoint, translator = _load(flags)
     from t2t_keras.serving.export import (
         dev_text,
         export,
@@ -93,17 +93,17 @@ def run(flags: Flags) -> None:
     from t2t_keras.serving.signatures import export_settings
 
     translator.config = export_settings(translator, flags.dtype)
-    text = dev_text(record, flags.data_dir)
+    text = dev_text(run_config, flags.data_dir)
     if flags.measure and not text:
         raise UserError(
             "--measure: there is no dev set in the run's data folder. Give --data_dir.",
             code="no_data",
         )
-    scores = recorded_scores(record, checkpoint, flags.results_file)
-    exact = flags.dtype == "float32"
-    if text and (flags.measure or (flags.measure is None and not exact)):
-        scores.append(measured_score(translator, record, checkpoint, flags.dtype, text))
-    elif not scores or not exact:
+    scores = recorded_scores(run_config, checkpoint, flags.results_file)
+    is_exact = flags.dtype == "float32"
+    if text and (flags.measure or (flags.measure is None and not is_exact)):
+        scores.append(measured_score(translator, run_config, checkpoint, flags.dtype, text))
+    elif not scores or not is_exact:
         scores.append(f"score with weights as {flags.dtype}: not measured (--measure)")
     print(scores[-1], flush=True)
     version = export(
@@ -111,7 +111,7 @@ def run(flags: Flags) -> None:
         export_dir=export_dir,
         dtype=flags.dtype,
         servable_name=flags.servable_name,
-        origin=[*origin_lines(record, checkpoint), *scores],
+        origin=[*origin_lines(run_config, checkpoint), *scores],
         example=text[0][0] if text else "",
         notes=notes,
     )
@@ -122,8 +122,8 @@ def _export_for_other_programs(flags: Flags, notes: str) -> None:
     from t2t_keras.serving.formats import check_format, write_format
 
     # --nomeasure is harmless: other formats are never measured.
-    typed = given_flags(flags, *_OF_SAVED_MODELS)
-    ignored = [f"--{name}" for name, value in typed.items() if value is not False]
+    values = given_flags(flags, *_SAVED_MODEL_FLAGS)
+    ignored = [f"--{name}" for name, value in values.items() if value is not False]
     if ignored:
         raise UserError(
             f"{' and '.join(ignored)} would have no effect with --format={flags.format}: leave it "
@@ -131,29 +131,29 @@ def _export_for_other_programs(flags: Flags, notes: str) -> None:
             code="conflicting_settings",
         )
     folder = flags.export_dir or Path(flags.output_dir) / flags.format
-    # Before the model is loaded.
+    # Check this before the slow loading of the model.
     check_format(flags.format, folder, flags.dtype)
-    record, checkpoint, translator = _load(flags)
+    run_config, checkpoint, translator = _load(flags)
     from t2t_keras.serving.export import recorded_scores
 
     scores = [
         f"with exact weights, {line}"
-        for line in recorded_scores(record, checkpoint, flags.results_file)
+        for line in recorded_scores(run_config, checkpoint, flags.results_file)
     ]
     print(write_format(flags.format, translator, folder, flags.dtype, scores, notes))
 
 
 def _load(flags: Flags) -> "tuple[RunConfig, Path, Translator]":
-    """Returns the run, the path of its checkpoint, and their translator."""
+    """Returns the run's config, the path of its checkpoint, and a translator with it."""
     from t2t_keras.decoding.config import decode_config
     from t2t_keras.decoding.stored_model import StoredRun
     from t2t_keras.decoding.translator import Translator
 
     require(flags, "output_dir")
     stored = StoredRun(flags.output_dir, flags.checkpoint_path or None)
-    record = recorded_run(flags, load=lambda _: stored.run_config)
+    run_config = recorded_run(flags, load=lambda _: stored.run_config)
     config = decode_config(flags.decode_hparams, stored.defaults)
-    return record, stored.model_path, Translator.from_stored(stored, config)
+    return run_config, stored.model_path, Translator.from_stored(stored, config)
 
 
 if __name__ == "__main__":

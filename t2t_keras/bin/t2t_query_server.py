@@ -53,19 +53,19 @@ def define_flags(flags: Flags) -> None:
 def run(flags: Flags) -> None:
     """Translates as the flags say."""
     require(flags, "server", "servable_name")
-    once = flags["inputs_once"].present
-    if once and (flags.input_file or flags.output_file or not flags.inputs_once.strip()):
+    is_one_sentence = flags["inputs_once"].present
+    if is_one_sentence and (flags.input_file or flags.output_file or not flags.inputs_once.strip()):
         raise UserError(
             "--inputs_once: expected a sentence. Leave out --input_file and --output_file.",
             code="conflicting_settings",
         )
     with contextlib.closing(_client(flags)) as client:
-        if once:
+        if is_one_sentence:
             _print_translation(flags.inputs_once, client)
         elif sys.stdin.isatty() and not flags.input_file and not flags.output_file:
-            _interactive(client)
+            _translate_interactively(client)
         else:
-            _stream(flags, client)
+            _translate_file(flags, client)
 
 
 def _client(flags: Flags) -> "Client":
@@ -93,13 +93,13 @@ def _print_translation(source: str, client: "Client") -> None:
     """Prints a translation as tensor2tensor does."""
     [translation] = client.translate([source])
     text = printable(translation.text)
-    lines = f"\nInput:\n{source}\n\nOutput (Score {translation.score:.3f}):\n{text}\n"
-    print(lines, file=product(), flush=True)
+    report = f"\nInput:\n{source}\n\nOutput (Score {translation.score:.3f}):\n{text}\n"
+    print(report, file=product(), flush=True)
     if translation.cut:
         print(f"(The input was too long: {translation.cut:,} tokens were left out.)")
 
 
-def _interactive(client: "Client") -> None:
+def _translate_interactively(client: "Client") -> None:
     """Translates interactive lines."""
     with contextlib.suppress(KeyboardInterrupt):
         for line in filter(str.strip, interactive_lines(">> ")):
@@ -109,7 +109,7 @@ def _interactive(client: "Client") -> None:
                 print(f"({error})")  # the server may answer again for the next line
 
 
-def _stream(flags: Flags, client: "Client") -> None:
+def _translate_file(flags: Flags, client: "Client") -> None:
     """Translates --input_file or standard input."""
     from t2t_keras.serving.client import translate_stream
 
@@ -119,17 +119,17 @@ def _stream(flags: Flags, client: "Client") -> None:
     if source:
         check_readable(Path(source))
     output = Path(target) if target else product().buffer
-    sizes = flags.batch_size, flags.concurrency
-    with Path(source).open("rb") if source else contextlib.nullcontext(sys.stdin.buffer) as lines:
-        count, broken, cut = translate_stream(
-            client.translate, lines, output, *sizes, source or "standard input"
+    limits = flags.batch_size, flags.concurrency
+    with Path(source).open("rb") if source else contextlib.nullcontext(sys.stdin.buffer) as stream:
+        num_lines, num_broken, num_cut = translate_stream(
+            client.translate, stream, output, *limits, source or "standard input"
         )
     if target:
-        print(f"{target}: {count:,} lines")
-    if broken:
-        print(f"{broken:,} translations had line breaks or tabs, now spaces.", file=sys.stderr)
-    if cut:
-        print(f"{cut:,} lines were too long and were cut.", file=sys.stderr)
+        print(f"{target}: {num_lines:,} lines")
+    if num_broken:
+        print(f"{num_broken:,} translations had line breaks or tabs, now spaces.", file=sys.stderr)
+    if num_cut:
+        print(f"{num_cut:,} lines were too long and were cut.", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from t2t_keras.text.files import check_readable
 if TYPE_CHECKING:
     from t2t_keras.tables import Table
 
-# The title of a group names the tables that its flags are for.
-_COST = "Table 2: the cost of a training"
+# The title of a group has the numbers of the tables that its flags are for.
+_COST_GROUP = "Table 2: the cost of training"
 
 
 def define_flags(flags: Flags) -> None:
@@ -32,14 +32,16 @@ def define_flags(flags: Flags) -> None:
     flags.integer("d", "Width of the representations", 512, 1)
     flags.integer("k", "Width of a convolution's kernel", 3, 2)
     flags.integer("r", "Neighbourhood of restricted self-attention, odd", 9, 3)
-    flags.group(_COST)
+    flags.group(_COST_GROUP)
     define_common(flags, hparams_set="Hyperparameter set; --registry_help lists all")
     flags.integer("gpus", "Number of GPUs", 8, 1)
     flags.string("hardware", "K80, K40, M40, P100, or a GPU's sustained TFLOP/s", "P100")
     flags.number("hours", "Hours of training", 0)
-    flags.number("step_seconds", "Seconds per step (of the set's train_steps), not --hours", 0)
+    flags.number(
+        "step_seconds", "Instead of --hours: seconds per step, for the set's train_steps", 0
+    )
     flags.group("Table 3")
-    flags.integer("vocab_size", "Number of ids, for the number of weights", 37_000, 4)
+    flags.integer("vocab_size", "Number of ids, which the number of weights depends on", 37_000, 4)
 
 
 @command(define_flags)
@@ -70,8 +72,8 @@ def _table(flags: Flags) -> "Table":
         check_readable(flags.results_file)
     results = read_results(flags.results_file)
     if flags.table == "2":
-        training = {name: getattr(flags, name) for name in flags.groups[_COST]}
-        row = tables.cost_row(**training) if given_flags(flags, *training) else None
+        cost_flags = {name: getattr(flags, name) for name in flags.groups[_COST_GROUP]}
+        row = tables.cost_row(**cost_flags) if given_flags(flags, *cost_flags) else None
         return tables.cost_table(results, row)
     if flags.table == "3":
         return tables.weights_table(results, flags.vocab_size)

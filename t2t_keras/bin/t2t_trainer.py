@@ -3,7 +3,7 @@
 t2t-trainer --problem=translate_ende_toy --data_dir=data --hparams_set=auto --output_dir=runs/toy
 t2t-trainer --output_dir=runs/toy
 
-With KERAS_BACKEND=jax it trains on one device without TensorFlow, which can continue the run.
+With KERAS_BACKEND=jax it trains on one device without TensorFlow; either can continue the run.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from t2t_keras.io.flags import HIDDEN, Flags
 from t2t_keras.settings import as_assignments
 from t2t_keras.training.run_config import TrainOptions, train_options
 
-_EXAMPLE = "translate_ende_toy"
+_EXAMPLE_PROBLEM = "translate_ende_toy"
 
 
 def define_flags(flags: Flags) -> None:
@@ -65,7 +65,7 @@ def run(flags: Flags) -> int:
         from t2t_keras.experiment import recommended_hparams
 
         if flags.generate_data:
-            _generate_missing(problem, data_dir, flags.tmp_dir)
+            _generate_missing_data(problem, data_dir, flags.tmp_dir)
         generated = open_generated(problem, data_dir)
         hparams = recommended_hparams(generated, flags.worker_gpu, flags.warm_start_from)
         print(f"--hparams_set=auto: {hparams.set_name}, {hparams.train_steps:,} steps.")
@@ -73,7 +73,7 @@ def run(flags: Flags) -> int:
 
     config = merge_flags(recorded, run_flags, recommend)
     if flags.generate_data:
-        _generate_missing(config.problem, config.data_dir, flags.tmp_dir)
+        _generate_missing_data(config.problem, config.data_dir, flags.tmp_dir)
     if flags.dry_run and not (Path(config.data_dir) / config.problem.name / MANIFEST_FILE).exists():
         config = dataclasses.replace(config, data_dir="")
     elif not cluster_from_environment():  # Workers report errors to each other.
@@ -86,7 +86,7 @@ def run(flags: Flags) -> int:
         print(dry_run(config, flags.output_dir, flags.worker_gpu, options))
         return 0
     _, result = train_run(config, flags.output_dir, flags.worker_gpu, options)
-    # The status by which shells report signals, so that schedulers start the command again.
+    # Shells report a signal by this status, so that schedulers start the command again.
     return 128 + result.signal if result.signal else 0
 
 
@@ -95,7 +95,7 @@ def _check_new_run(flags: Flags) -> None:
     from t2t_keras.data.dataset import MANIFEST_FILE, datagen_command
     from t2t_keras.training.run_config import AUTO
 
-    problem = make_problem(flags.problem or _EXAMPLE, flags.problem_config)
+    problem = make_problem(flags.problem or _EXAMPLE_PROBLEM, flags.problem_config)
     data_dir = flags.data_dir or "data"
     commands = ""
     if not (Path(data_dir) / problem.name / MANIFEST_FILE).exists():
@@ -118,7 +118,7 @@ def _check_new_run(flags: Flags) -> None:
     require(flags, "problem", "hparams_set", advice=advice)
 
 
-def _generate_missing(problem: Problem, data_dir: str, tmp_dir: str) -> None:
+def _generate_missing_data(problem: Problem, data_dir: str, tmp_dir: str) -> None:
     from t2t_keras.data.dataset import MANIFEST_FILE
     from t2t_keras.data.generate import generate
     from t2t_keras.environment import usable_cores

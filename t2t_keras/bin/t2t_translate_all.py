@@ -59,15 +59,15 @@ def run(flags: Flags) -> None:
                 code="not_a_file",
             )
     refuse_together(flags, {"source": ["eval_use_test_set"]})
-    record = recorded_run(flags, poll_policy(flags))
+    run_config = recorded_run(flags, poll_policy(flags))
     source, name, text = Path(flags.source), Path(flags.source).name, ""
     if not flags.source:
-        split, source, _ = eval_text(flags, record)
-        name = f"{record.problem.name}.{split}"
-        text = record.problem.text_name(split, len(read_text(source)))
-    # Looked up only once, as a training may write newer checkpoints.
+        split, source, _ = eval_text(flags, run_config)
+        name = f"{run_config.problem.name}.{split}"
+        text = run_config.problem.text_name(split, len(read_text(source)))
+    # Looked up only once, as training may write newer checkpoints meanwhile.
     ensemble = [checkpoint_at(path) for path in flags.ensemble or ()]
-    config = decode_config(flags.decode_hparams, record.problem.decoding_defaults)
+    config = decode_config(flags.decode_hparams, run_config.problem.decoding_defaults)
     phrases = forbidden_phrases(flags)
     from t2t_keras.decoding.all_checkpoints import translate_all
     from t2t_keras.decoding.keras_engine import share_cores
@@ -76,7 +76,7 @@ def run(flags: Flags) -> None:
     directory = Path(flags.translations_dir or Path(flags.output_dir) / "translations")
     translate_all(
         flags.output_dir,
-        record,
+        run_config,
         source,
         directory / name,
         config,

@@ -1,4 +1,4 @@
-"""The flags of a command, from its command line and a file, and their help in groups."""
+"""The flags of a command, from its command line and a config file, with help in groups."""
 
 import dataclasses
 import math
@@ -28,14 +28,14 @@ class Flags(absl_flags.FlagValues):
     Each command makes its own, so that several can be called in one process.
     """
 
-    groups: dict[str, list[str]]  # Names of flags by the title of their group.
-    _notes: dict[str, "str | Callable[[Flags], str]"]  # Notes by flag.
-    _arguments: dict[str, str]  # Meanings by name of the argument.
-    _setting_names: dict[str, Callable[[], Iterable[str]]]  # Names of settings by flag.
+    groups: dict[str, list[str]]  # Title -> names of flags.
+    _notes: dict[str, "str | Callable[[Flags], str]"]  # Flag -> note.
+    _arguments: dict[str, str]  # Argument -> meaning.
+    _setting_names: dict[str, Callable[[], Iterable[str]]]  # Flag -> names of settings.
 
     def __init__(self) -> None:
         super().__init__()
-        # absl takes attributes that are set in the usual way for flags.
+        # Set this way, as absl would take these attributes for flags.
         self.__dict__.update(groups={}, _notes={}, _arguments={}, _setting_names={})
         self.set_gnu_getopt(True)  # Flags may follow arguments.
 
@@ -143,10 +143,10 @@ class Flags(absl_flags.FlagValues):
     def repeatable_text(self, name: str, meaning: str) -> None:
         """Defines a flag that takes text and may be given several times."""
         absl_flags.DEFINE_multi_string(name, None, meaning, flag_values=self)
-        self[name].help = meaning  # Removes what absl has added.
+        self[name].help = meaning  # Without the text that absl adds.
 
     def arguments(self, name: str, meaning: str) -> None:
-        """Defines the arguments besides flags; parsing sets a list of them as an attribute."""
+        """Defines the positional arguments; parsing sets the attribute `name` to their list."""
         self._arguments[name] = meaning
         self.__dict__[name] = []
 
@@ -173,7 +173,7 @@ class Flags(absl_flags.FlagValues):
                 f"There is no flag --{error.flagname}.{advice}", code="unknown_flag"
             ) from None
         except absl_flags.Error as error:
-            if isinstance(error.__context__, UserError):  # A value's own error says more.
+            if isinstance(error.__context__, UserError):  # The parser's own error says more.
                 raise error.__context__ from None
             raise UserError(str(error), code="bad_value") from None
         for name in self._arguments:
@@ -185,14 +185,14 @@ class Flags(absl_flags.FlagValues):
             )
 
     def _read_config(self, path: str) -> None:
-        """Sets flags, and settings of "name=value,...", that were not given from a YAML file."""
+        """Sets flags and settings from a YAML file, except those of the command line."""
         try:
             values = parse_yaml(read_bounded(path).decode("utf-8"), path)
         except UnicodeDecodeError as error:
             raise UserError(f"{path} is not UTF-8: {shorten(error)}.", code="not_utf8") from error
         if not isinstance(values, dict):
             raise UserError(
-                f"{path}: expected flags with values, such as output_dir: runs/base.",
+                f"{path}: expected flags and their values, such as output_dir: runs/base.",
                 code="bad_configuration",
             )
         for name, value in values.items():
@@ -241,7 +241,7 @@ class Flags(absl_flags.FlagValues):
         return f"--{flag}{equals}{value}" if known else argument
 
     def help_text(self, description: str, full: bool) -> str:
-        """Returns the help: a description, then each group; `full` adds hidden groups and notes."""
+        """Returns a description and the help of each group; `full` adds hidden groups and notes."""
         text = description.strip()
         for name, meaning in self._arguments.items():
             text += f"\n\nArguments:{_help_entry(name, meaning)}"
@@ -265,18 +265,18 @@ class Flags(absl_flags.FlagValues):
 
 
 def _parser_input(flag: absl_flags.Flag, value: Any, subject: str) -> Any:
-    """Returns a config file's value as the flag's parser takes it, or raises `UserError`."""
+    """Returns a config file's value as input for the flag's parser, or raises `UserError`."""
     if isinstance(flag.parser, _AssignmentsParser):
         if isinstance(value, str | dict):
             return value
         raise UserError(
-            f'{subject}: expected settings, as {{name: value}} or "name=value", got '
+            f'{subject}: expected settings, such as {{name: value}} or "name=value", got '
             f"{shorten(value)}.",
             code="bad_value",
         )
     expected, parts = "text or a list of texts", value if isinstance(value, list) else [value]
     if isinstance(flag.parser, _NamedPathParser):
-        expected += ", or names with paths, as {name: path}"
+        expected += ", or a mapping from names to paths, such as {name: path}"
         if isinstance(value, dict):
             parts = [*value.values()]
     if all(isinstance(part, str) for part in parts):
@@ -340,7 +340,7 @@ class _AssignmentsParser(absl_flags.ArgumentParser):
 
 
 class _ListFlag(absl_flags.Flag):
-    """Takes parts separated by commas; giving the flag again adds parts."""
+    """A flag that takes parts separated by commas; giving it again adds parts."""
 
     def parse(self, argument: Any) -> None:
         earlier_value: Any = self.value if self.present else None

@@ -60,7 +60,7 @@ def interactive_lines(prompt: str) -> Iterator[str]:
                 yield line
 
 
-_NAMES = {"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}
+_STREAM_NAMES = {"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}
 
 
 class Report:
@@ -68,7 +68,7 @@ class Report:
 
     Args:
       stream: the stream to write to.
-      is_escaped: whether to escape terminal control characters, which file names may contain.
+      is_escaped: whether to escape characters that control a terminal; file names may have some.
 
     Attributes:
       stream: the stream to write to.
@@ -108,7 +108,7 @@ class Report:
         return getattr(self.stream, name)
 
 
-class _Closed:
+class _ClosedStream:
     """Stands in for a closed standard stream."""
 
     encoding, errors = "utf-8", "backslashreplace"
@@ -123,12 +123,12 @@ class _Closed:
     reconfigure = flush = lambda self, **_: None
 
     def isatty(self) -> bool:
-        """A closed stream is no terminal."""
+        """Returns False: a closed stream is no terminal."""
         return False
 
     @property
-    def buffer(self) -> "_Closed":
-        """Fails like the stream."""
+    def buffer(self) -> "_ClosedStream":
+        """Returns the stream itself, which fails in the same way."""
         return self
 
 
@@ -138,7 +138,8 @@ def guarded_streams(is_process: bool) -> Iterator[tuple[Report, Report]]:
 
     Args:
       is_process: whether the process runs nothing but this command. Then closed descriptors among
-        0 to 2 are opened: otherwise a file opened later would get the number and printed text.
+        0 to 2 are opened. Otherwise a file that is opened later could get such a number, and
+        printed text with it.
     """
     if is_process:
         for descriptor in range(3):
@@ -146,8 +147,10 @@ def guarded_streams(is_process: bool) -> Iterator[tuple[Report, Report]]:
                 os.fstat(descriptor)
                 continue
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
-    saved_streams = {name: getattr(sys, name) for name in _NAMES}
-    streams = {name: stream or _Closed(_NAMES[name]) for name, stream in saved_streams.items()}
+    saved_streams = {name: getattr(sys, name) for name in _STREAM_NAMES}
+    streams = {
+        name: stream or _ClosedStream(_STREAM_NAMES[name]) for name, stream in saved_streams.items()
+    }
     # Bars on standard error move the cursor.
     output, errors = Report(streams["stdout"], is_escaped=True), Report(streams["stderr"])
     for name, stream in (streams | {"stdout": output, "stderr": errors}).items():
@@ -182,16 +185,16 @@ def discard_buffer(stream: IO[Any]) -> None:
         os.close(null)
 
 
-_SECONDS_BETWEEN = 60.0
+_SECONDS_BETWEEN_LINES = 60.0
 
 
 class ProgressBar(tqdm):
-    """A tqdm bar, quiet where standard error is not a terminal."""
+    """A tqdm bar that is shown only if standard error is a terminal."""
 
     def __init__(self, *iterable: Iterable, **arguments: Any):
         disable = None  # tqdm shows the bar on a terminal only.
         with contextlib.suppress(OSError, ValueError):
-            # In a terminal without columns it would be invisible.
+            # Disabled in a terminal without columns, where it would be invisible.
             disable = os.get_terminal_size(sys.stderr.fileno()).columns == 0 or None
         super().__init__(*iterable, disable=disable, dynamic_ncols=True, **arguments)
         # tqdm's own clock stops when the system's time is set back.
@@ -200,7 +203,7 @@ class ProgressBar(tqdm):
 
 
 def show_reading(stream: Any, total: int | None, desc: str) -> Any:
-    """Returns a context with a stream that shows the progress of reading `total` bytes."""
+    """Returns a context that yields the stream with a progress bar for reading `total` bytes."""
     return tqdm.wrapattr(stream, "read", total=total, desc=printable(desc), disable=None)
 
 
@@ -223,8 +226,8 @@ class LineProgress(ProgressBar):
 
     def __init__(self, total: int | None, done: int, clock: Callable[[], float] = time.monotonic):
         super().__init__(total=total, initial=done, unit=" lines", leave=False)
-        self._before, self._clock = done, clock
-        self._start = self._printed = clock()
+        self._done_before, self._clock = done, clock
+        self._start = self._printed_at = clock()
 
     def update(self, n: float = 1) -> None:
         """Counts lines, or sentences of split lines, as done; a negative number revokes some."""
@@ -233,10 +236,10 @@ class LineProgress(ProgressBar):
             return
         self.n += n
         now = self._clock()
-        if now - self._printed < _SECONDS_BETWEEN:
+        if now - self._printed_at < _SECONDS_BETWEEN_LINES:
             return
-        self._printed = now
-        speed = (self.n - self._before) / (now - self._start)
+        self._printed_at = now
+        speed = (self.n - self._done_before) / (now - self._start)
         of_total = time_left = ""
         if self.total is not None:
             of_total = f" of {self.total:,}"
@@ -250,19 +253,19 @@ class LineProgress(ProgressBar):
 def caught_signals() -> Iterator[list[int]]:
     """Yields a list whose last item is the SIGTERM or SIGINT received last, or 0.
 
-    The first signal only adds its number; a second one has its usual effect.
+    The first signal of a kind only adds its number; a second one has its usual effect.
     """
-    last_signal, handlers = [0], dict[int, Any]()
+    signals, handlers = [0], dict[int, Any]()
 
     def catch(number: int, _frame: object) -> None:
-        last_signal.append(number)
+        signals.append(number)
         signal.signal(number, handlers[number])
 
     with contextlib.suppress(ValueError):  # Only the main thread may take signals.
         for caught_signal in (signal.SIGTERM, signal.SIGINT):
             handlers[caught_signal] = signal.signal(caught_signal, catch)
     try:
-        yield last_signal
+        yield signals
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)

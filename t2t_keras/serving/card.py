@@ -1,4 +1,4 @@
-"""The card of a model, in every export: what it is, how it was made, and how good it is."""
+"""Model cards, one in every export: what the model is, how it was made, how good it is."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ _CARD = """# Model card: {title}
 {notes}
 """
 _NO_SCORES = (
-    "Not measured. What `t2t-eval` or `t2t-decoder` recorded of this checkpoint stands here."
+    "Not measured. Scores of this checkpoint by `t2t-eval` or `t2t-decoder` would be listed here."
 )
 _NO_NOTES = "Not stated: the export was made without `--card_notes`."
 
@@ -57,14 +57,14 @@ def write_card(
     """Writes the card of an export.
 
     Args:
-      folder: the export's.
-      translator: what is exported. Without the record of a run, the card has less to tell.
-      format_name: of the export.
+      folder: folder of the export.
+      translator: the exported translator. Without a run's config, the card says less.
+      format_name: name of the export's format.
       dtype: type of the stored weights.
       scores: a line for each score.
       notes: Markdown on uses, limits and the licence.
     """
-    record, defaults = translator.run_config, dataclasses.asdict(DecodeConfig())
+    config, defaults = translator.run_config, dataclasses.asdict(DecodeConfig())
     search = {
         name: value
         for name, value in dataclasses.asdict(translator.config).items()
@@ -72,20 +72,20 @@ def write_card(
     }
     fields = {
         "title": f"{translator.problem.name or 'a model'}, {translator.tokenizer.vocab_size:,} ids",
-        "model": "; ".join(map(_description, translator.models)),
+        "model": "; ".join(map(_describe_model, translator.models)),
         "dtype": dtype,
         "format": format_name,
         "search": as_assignments(search),
         "versions": ", ".join(f"{name} {text}" for name, text in installed_versions().items()),
-        "data": _training_data(record) if record else "Not known.",
-        "commands": _commands(translator, record, format_name, dtype) if record else "Not known.",
+        "data": _training_data(config) if config else "Not known.",
+        "commands": _commands(translator, config, format_name, dtype) if config else "Not known.",
         "scores": "\n".join(f"- {line}" for line in scores) or _NO_SCORES,
         "notes": notes.strip() or _NO_NOTES,
     }
     (folder / CARD_FILE).write_text(_CARD.format(**fields), encoding="utf-8")
 
 
-def _description(model: Any) -> str:
+def _describe_model(model: Any) -> str:
     settings = ", ".join(
         f"{name} {getattr(model.config, name):,}" for name in ("d_model", "d_ff", "num_heads")
     )
@@ -94,33 +94,32 @@ def _description(model: Any) -> str:
     return f"{name}, {encoder} + {decoder} layers, {settings}, {model.count_params():,} weights"
 
 
-def _training_data(record: RunConfig) -> str:
-    text = f"SHA-256 of the encoded examples: {record.data}"
+def _training_data(config: RunConfig) -> str:
+    text = f"SHA-256 of the encoded examples: {config.data}"
     try:
-        manifest = read_manifest(Path(record.data_dir) / record.problem.name, record.problem)
+        manifest = read_manifest(Path(config.data_dir) / config.problem.name, config.problem)
     except UserError:  # The data may have been moved or deleted.
         return text
     return f"```\n{describe(manifest)}\n```\n\n{text}"
 
 
-def _commands(translator: Translator, record: RunConfig, format_name: str, dtype: str) -> str:
-    problem, defaults = record.problem, type(record.problem)().config()
-    settings = {k: value for k, value in problem.config().items() if value != defaults[k]}
-    of_problem = {"problem": problem.name, "problem_config": as_assignments(settings)}
-    hparams = as_assignments(changed_hparams(record.hparams, record.hparams_set))
-    train = dict(data_dir="data", output_dir="run", hparams_set=record.hparams_set, hparams=hparams)
-    seed = {"random_seed": record.random_seed}
+def _commands(translator: Translator, config: RunConfig, format_name: str, dtype: str) -> str:
+    problem, defaults = config.problem, type(config.problem)().config()
+    settings = {n: value for n, value in problem.config().items() if value != defaults[n]}
+    problem_flags = {"problem": problem.name, "problem_config": as_assignments(settings)}
+    hparams = as_assignments(changed_hparams(config.hparams, config.hparams_set))
+    run_flags = dict(data_dir="data", output_dir="run", hparams_set=config.hparams_set)
+    run_flags |= dict(hparams=hparams, random_seed=config.random_seed)
     lines = [
-        command_line("t2t-datagen", **of_problem, tmp_dir="text", data_dir="data"),
-        command_line("t2t-trainer", **of_problem, **train, **seed),
+        command_line("t2t-datagen", **problem_flags, tmp_dir="text", data_dir="data"),
+        command_line("t2t-trainer", **problem_flags, **run_flags),
     ]
-    exported = "run"
-    if record.averaged != 1:
-        exported = "averaged"
-        average = dict(model_dir="run", output_dir=exported, n=record.averaged or "")
-        lines.append(command_line("t2t-avg-all", **average))
-    export = dict(output_dir=exported, format=format_name, dtype=dtype)
-    lines.append(command_line("t2t-exporter", **export))
+    exported_run = "run"
+    if config.averaged != 1:
+        exported_run, n = "averaged", config.averaged or ""
+        lines.append(command_line("t2t-avg-all", model_dir="run", output_dir=exported_run, n=n))
+    export_flags = {"output_dir": exported_run, "format": format_name, "dtype": dtype}
+    lines.append(command_line("t2t-exporter", **export_flags))
     step = step_of((translator.checkpoint_identity or {}).get("checkpoint", ""))
     steps = f"\n\nThe weights are those of step {step:,}." if step else ""
     commands = "\n".join(line.strip() for line in lines)

@@ -29,12 +29,12 @@ from t2t_keras.io.terminal import discard_buffer, printable
 from t2t_keras.serving import messages
 from t2t_keras.text.files import decoded, is_blank, is_text, lines_of
 
-# Limit of any reply; parsed, a reply can take thirty times its bytes.
+# Limit of any reply. Parsed, a reply can take thirty times as much memory.
 MAX_REPLY_BYTES = 2**25
 
-_MAX_DETAILS = 500  # characters of a server's own words
+_MAX_DETAILS = 500  # characters of a server's message
 _MAX_FLOAT32 = 3.5e38
-_MAX_TIMEOUT = 1_000_000  # seconds; the clocks of libraries overflow far above
+_MAX_TIMEOUT = 1_000_000  # seconds; clocks of libraries overflow at much larger values
 _ADVICE = {
     "DEADLINE_EXCEEDED": "Raise --timeout_secs or lower --batch_size.",
     "FAILED_PRECONDITION": "Check --signature_name: the export's README.md lists the signatures.",
@@ -47,7 +47,7 @@ _ADVICE = {
 
 
 def max_reply_bytes(texts: Sequence[str]) -> int:
-    """Returns the limit of the reply to a request; a translation has a few kB at most."""
+    """Returns the size limit of a reply, given that a translation has a few kB at most."""
     return min(2**20 + 2**16 * len(texts), MAX_REPLY_BYTES)
 
 
@@ -56,7 +56,7 @@ def _is_number(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) <= _MAX_FLOAT32
 
 
-# Name -> whether a value is valid; only exports of t2t-exporter have "cut".
+# Output -> a check of its values. Only exports of t2t-exporter have "cut".
 OUTPUTS = {
     "translation": lambda value: isinstance(value, str) and is_text(value),
     "score": _is_number,
@@ -97,8 +97,8 @@ class Client(abc.ABC):
     timeout: float = 10.0
     max_attempts: int = 5
 
-    # Raised by `_predict` for replies that TensorFlow Serving would not give.
-    _malformed: ClassVar[tuple[type[Exception], ...]]
+    # What `_predict` raises for replies that TensorFlow Serving would not send.
+    _reply_errors: ClassVar[tuple[type[Exception], ...]]
 
     def __post_init__(self) -> None:
         address = re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):([0-9]{1,5})", self.address)
@@ -152,7 +152,7 @@ class Client(abc.ABC):
 
     @abc.abstractmethod
     def _predict(self, texts: Sequence[str]) -> Mapping[str, Any]:
-        """Returns the outputs of the signature, by name; raises `_error` or `_malformed`."""
+        """Returns the outputs of the signature, by name; raises `_error` or `_reply_errors`."""
 
     @abc.abstractmethod
     def close(self) -> None:
@@ -170,17 +170,17 @@ class Client(abc.ABC):
             if not {"translation", "score"} <= outputs.keys():
                 raise UserError(
                     f"{self}: expected the outputs translation and score of signature "
-                    f"{self.signature!r}, got {_shown(', '.join(sorted(outputs)) or 'none')}. Give "
-                    f"another --signature_name.",
+                    f"{self.signature!r}, got {_excerpt(', '.join(sorted(outputs)) or 'none')}. "
+                    f"Give another --signature_name.",
                     code="malformed_answer",
                 )
-            return _translations({"cut": [0] * len(texts), **outputs}, len(texts))
+            return _to_translations({"cut": [0] * len(texts), **outputs}, len(texts))
         except UserError:
             raise
-        except self._malformed as error:
+        except self._reply_errors as error:
             raise UserError(
-                f"Malformed reply from {self}: {_shown(f'{type(error).__name__}: {error}')}. Check "
-                f"that this is TensorFlow Serving's port for the --protocol.",
+                f"Malformed reply from {self}: {_excerpt(f'{type(error).__name__}: {error}')}. "
+                f"Check that this is TensorFlow Serving's port for the --protocol.",
                 code="malformed_answer",
             ) from error
 
@@ -192,12 +192,13 @@ class Client(abc.ABC):
             details = f"no complete reply within {self.timeout:g} s"
         advice = _ADVICE.get(status, "")
         return UserError(
-            f"No translation from {self}: {status} ({_shown(details)}). {advice}", code="no_answer"
+            f"No translation from {self}: {status} ({_excerpt(details)}). {advice}",
+            code="no_answer",
         )
 
 
-def _translations(outputs: Mapping[str, Any], count: int) -> list[Translation]:
-    """Returns `count` translations; raises `ValueError` unless each output has as many values."""
+def _to_translations(outputs: Mapping[str, Any], count: int) -> list[Translation]:
+    """Returns `count` translations; raises `ValueError` unless each output has `count` values."""
     for name, is_valid in OUTPUTS.items():
         values = outputs[name]
         if not isinstance(values, list) or len(values) != count or not all(map(is_valid, values)):
@@ -209,7 +210,7 @@ def _translations(outputs: Mapping[str, Any], count: int) -> list[Translation]:
     ]
 
 
-def _shown(details: str) -> str:
+def _excerpt(details: str) -> str:
     return printable(" ".join(details[: 2 * _MAX_DETAILS].split()), _MAX_DETAILS)
 
 
@@ -230,8 +231,8 @@ _STATUS_NAMES = {
 class RestClient(Client):
     """A client of TensorFlow Serving over REST; see `Client`."""
 
-    # OverflowError: the year of a reply's `Retry-After`.
-    _malformed = (HTTPError, HTTPException, OSError, OverflowError, ValueError)
+    # OverflowError comes from the year in a reply's `Retry-After`.
+    _reply_errors = (HTTPError, HTTPException, OSError, OverflowError, ValueError)
 
     def _connect(self, files: list[bytes | None]) -> None:
         version = "" if self.version is None else f"/versions/{self.version}"
@@ -248,7 +249,7 @@ class RestClient(Client):
             maxsize=128,  # connections that are kept open
             headers={**dict(self.metadata), "Content-Type": "application/json"},
             ssl_context=ssl_context,
-            # `_post_in_time` limits all attempts together; this limits each attempt.
+            # `_post_before_timeout` limits all attempts together; this limits each attempt.
             timeout=self.timeout + 1,
             retries=urllib3.Retry(
                 total=self.max_attempts - 1,
@@ -267,7 +268,7 @@ class RestClient(Client):
         request = {"signature_name": self.signature, "inputs": {"text": list(texts)}}
         try:
             body = json.dumps(request).encode("ascii")
-            status, reply = self._post_in_time(body, max_reply_bytes(texts))
+            status, reply = self._post_before_timeout(body, max_reply_bytes(texts))
         except TimeoutError:
             raise self._error("DEADLINE_EXCEEDED", "") from None
         except MaxRetryError as error:
@@ -289,7 +290,7 @@ class RestClient(Client):
         """Closes the connections."""
         self._pool.clear()
 
-    def _post_in_time(self, body: bytes, max_bytes: int) -> tuple[int, bytes]:
+    def _post_before_timeout(self, body: bytes, max_bytes: int) -> tuple[int, bytes]:
         """Returns the HTTP status and the body of the reply, or raises TimeoutError.
 
         Sockets restart their timeouts with each byte, and urllib3 has no timeout for several
@@ -327,7 +328,7 @@ class RestClient(Client):
 class GrpcClient(Client):
     """A client of TensorFlow Serving over gRPC; see `Client`."""
 
-    _malformed = (DecodeError, ValueError)
+    _reply_errors = (DecodeError, ValueError)
 
     def _connect(self, files: list[bytes | None]) -> None:
         options = _channel_options(self.max_attempts)
@@ -353,9 +354,9 @@ class GrpcClient(Client):
         if len(reply) > (max_bytes := max_reply_bytes(texts)):
             raise ValueError(f"more than {max_bytes:,} bytes")
         outputs = messages.PredictResponse.FromString(reply).outputs
-        known = {output.key: output.value for output in outputs if output.key in OUTPUTS}
+        tensors = {output.key: output.value for output in outputs if output.key in OUTPUTS}
         return dict.fromkeys(output.key for output in outputs) | {
-            name: messages.tensor_values(tensor, len(texts)) for name, tensor in known.items()
+            name: messages.tensor_values(tensor, len(texts)) for name, tensor in tensors.items()
         }
 
     def close(self) -> None:
@@ -397,7 +398,7 @@ def translate_lines(
     """
     failures = []
 
-    def readable() -> Iterator[str]:
+    def readable_lines() -> Iterator[str]:
         try:
             yield from lines
         except UserError as error:
@@ -408,10 +409,10 @@ def translate_lines(
         translations = iter(translate(texts) if texts else ())
         return [Translation("", 0.0) if is_blank(line) else next(translations) for line in batch]
 
-    source, pool = readable(), ThreadPoolExecutor(concurrency)
+    unsent_lines, pool = readable_lines(), ThreadPoolExecutor(concurrency)
     pending: collections.deque[Future[list[Translation]]] = collections.deque()
     try:
-        while batch := list(itertools.islice(source, batch_size)):
+        while batch := list(itertools.islice(unsent_lines, batch_size)):
             pending.append(pool.submit(translate_batch, batch))
             if len(pending) == concurrency:
                 yield from pending.popleft().result()
@@ -435,7 +436,7 @@ def translate_stream(
 
     If the target is a path, it is opened after the first translation, so that an older file stays
     if no server answers. Control characters are escaped on a terminal. There are at most
-    `concurrency` requests of at most `batch_size` lines at a time. Errors name the source `name`.
+    `concurrency` requests of at most `batch_size` lines at a time. Errors call the source `name`.
 
     Returns:
       The numbers of lines, of translations whose line breaks or tabs became spaces, and of lines
@@ -444,11 +445,11 @@ def translate_stream(
     Raises:
       UserError: see `translate_lines`; or a line is not UTF-8, or the output cannot be written.
     """
-    count = broken = cut = 0
+    num_lines = num_broken = num_cut = 0
     lines = (decoded(line, name, number) for number, line in enumerate(lines_of(source, name), 1))
     translations = translate_lines(translate, lines, batch_size, concurrency)
     try:
-        first = list(itertools.islice(translations, 1))  # an empty text gives an empty file
+        first = list(itertools.islice(translations, 1))  # none for an empty text
         with contextlib.ExitStack() as stack:
             stack.callback(translations.close)
             if isinstance(target, Path):
@@ -461,12 +462,13 @@ def translate_stream(
                 text = one_line(translation.text)
                 output.write(f"{printable(text) if escape else text}\n".encode())
                 output.flush()
-                count += 1
-                broken += text != translation.text
-                cut += translation.cut > 0
+                num_lines += 1
+                num_broken += text != translation.text
+                num_cut += translation.cut > 0
     except UserError as error:
         raise UserError(
-            f"{error} The output ends before line {count + 1}; all lines before it are translated.",
+            f"{error} The output ends before line {num_lines + 1}; the lines before it are "
+            f"translated.",
             code=error.code,
         ) from error
     except BrokenPipeError:
@@ -475,7 +477,7 @@ def translate_stream(
         if not isinstance(target, Path):
             discard_buffer(target)
         raise UserError(
-            f"Cannot write the translation of line {count + 1}: {error.strerror}.",
+            f"Cannot write the translation of line {num_lines + 1}: {error.strerror}.",
             code="not_written",
         ) from error
-    return count, broken, cut
+    return num_lines, num_broken, num_cut

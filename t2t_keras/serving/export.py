@@ -123,7 +123,7 @@ def export(  # type: ignore[misc]  # `export_dir` is the second argument or the 
             config = module.config
             write_readme(unfinished, signatures, contents, config, servable_name, origin, example)
             write_card(unfinished, translator, "saved_model", dtype, origin, notes)
-            write_manifest(unfinished, contents)  # last, for it names all other files
+            write_manifest(unfinished, contents)  # last, since it lists all other files
             versions = [int(path.name) for path in export_dir.iterdir() if path.name.isdecimal()]
             version = max(int(time.time()), max(versions, default=0) + 1)
             return unfinished.rename(export_dir / str(version))
@@ -166,17 +166,17 @@ _WARMUP_SHAPES = ((1, 6), (1, 40), (8, 20))
 def warmup_texts(tokenizer: Tokenizer, max_tokens: int) -> list[list[str]]:
     """Returns the texts of each warm-up request; the last text is blank, and is not translated.
 
-    No text has more than `max_tokens` with its end, as TensorFlow Serving does not load a model
-    that rejects a warm-up request.
+    With EOS, each text has at most `max_tokens` tokens, since TensorFlow Serving does not load a
+    model that rejects a warm-up request.
     """
 
-    def text(words: int) -> str:
+    def make_text(words: int) -> str:
         letters = "a " * words
         while len(tokenizer.source.encode([letters])[0]) > max_tokens:
             letters = letters[: len(letters) // 2]
         return letters
 
-    return [*([text(words)] * count for count, words in _WARMUP_SHAPES), [""]]
+    return [*([make_text(words)] * count for count, words in _WARMUP_SHAPES), [""]]
 
 
 def _write_warmup(
@@ -227,23 +227,23 @@ def write_readme(
         "vocabulary_size": f"{manifest['vocabulary']['size']:,}",
         "vocabulary_sha256": manifest["vocabulary"]["sha256"],
         "dtype": manifest["dtype"],
-        "decoding": ", ".join(f"{k}={v}" for k, v in dataclasses.asdict(config).items()),
-        "versions": ", ".join(f"{k} {v}" for k, v in manifest["provenance"].items()),
+        "decoding": ", ".join(f"{n}={v}" for n, v in dataclasses.asdict(config).items()),
+        "versions": ", ".join(f"{n} {v}" for n, v in manifest["provenance"].items()),
         "outputs": "" if outputs == "text" else f"\n{textwrap.fill(outputs, 100)}\n",
         "servable_name": servable_name,
         "servable_name_json": json.dumps(servable_name),
         "example_json": json.dumps(example, ensure_ascii=False),
         "example_shell": shlex.quote(example),
-        # For use between single quotes of a shell.
+        # For use between single quotes in a shell.
         "example_rest": json.dumps(request, ensure_ascii=False).replace("'", "\\u0027"),
-        "signatures": _signatures(signatures),
+        "signatures": _describe_signatures(signatures),
     }
     template = Path(__file__).with_name("README.template.md").read_text(encoding="utf-8")
     text = string.Template(template).substitute(fields)
     (directory / "README.md").write_text(text, encoding="utf-8")
 
 
-def _signatures(signatures: Mapping[str, Any]) -> str:
+def _describe_signatures(signatures: Mapping[str, Any]) -> str:
     """Returns, for each signature, its docstring and a table of its tensors."""
     lines = []
     for name, function in signatures.items():
@@ -260,27 +260,27 @@ def _signatures(signatures: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def origin_lines(run: RunConfig, checkpoint: str | Path) -> list[str]:
+def origin_lines(config: RunConfig, checkpoint: str | Path) -> list[str]:
     """Returns lines on the origin of the weights: problem, set, steps and data."""
     return [
-        f"problem: {run.problem.name}",
-        f"hyperparameter set: {run.hparams_set}",
+        f"problem: {config.problem.name}",
+        f"hyperparameter set: {config.hparams_set}",
         f"optimizer steps: {step_of(checkpoint) or 'not known'}",
-        f"training data, SHA-256: {run.data}",
+        f"training data, SHA-256: {config.data}",
     ]
 
 
-def recorded_scores(run: RunConfig, checkpoint: str | Path, path: str | Path) -> list[str]:
+def recorded_scores(config: RunConfig, checkpoint: str | Path, path: str | Path) -> list[str]:
     """Returns a line for each score of the checkpoint in a file of results, if there is one.
 
-    Other weights may have scores of the same problem, set and step: another run's, or an average's,
-    which has the step of its newest source. They are left out, and their number is printed.
+    Other weights may have scores of the same problem, set and step: those of another run, or of an
+    average with the step of its newest source. They are left out, and their number is printed.
     """
-    exported = run.problem.name, run.hparams_set, step_of(checkpoint)
+    identity = config.problem.name, config.hparams_set, step_of(checkpoint)
     same_model = [
         result
         for result in read_results(path)
-        if (result.problem, result.set, result.steps) == exported and _main_scores(result)
+        if (result.problem, result.set, result.steps) == identity and _main_scores(result)
     ]
     checksum = checkpoint_checksum(checkpoint)
     scores = [
@@ -291,8 +291,8 @@ def recorded_scores(run: RunConfig, checkpoint: str | Path, path: str | Path) ->
     if left_out := len(same_model) - len(scores):
         print(
             f"{path}: left out {left_out:,} scores of the same set and step: they are of other or "
-            f"unknown weights, or with another engine, an ensemble, forbidden words, a glossary or "
-            f"prefixes.",
+            f"unknown weights, or were made with another engine, an ensemble, forbidden words, a "
+            f"glossary or prefixes.",
             flush=True,
         )
     return list(map(_score_line, scores))
@@ -324,16 +324,16 @@ def _main_scores(result: Result) -> list[tuple[str, float]]:
     return [(name.upper(), score) for name, score in scores.items() if score is not None]
 
 
-def dev_text(run: RunConfig, data_dir: str) -> tuple[list[str], list[str]] | None:
+def dev_text(config: RunConfig, data_dir: str) -> tuple[list[str], list[str]] | None:
     """Returns sources and references of the dev set; None if the run's own data is missing.
 
     Raises:
-      UserError: `data_dir` is given, but has no such data.
+      UserError: `data_dir` has no such data.
     """
-    if not (data_dir or run.data_dir):
+    if not (data_dir or config.data_dir):
         return None
     try:
-        return open_generated(run.problem, data_dir or run.data_dir).text("dev")
+        return open_generated(config.problem, data_dir or config.data_dir).text("dev")
     except UserError:
         if data_dir:
             raise
@@ -342,7 +342,7 @@ def dev_text(run: RunConfig, data_dir: str) -> tuple[list[str], list[str]] | Non
 
 def measured_score(
     translator: Translator,
-    run: RunConfig,
+    config: RunConfig,
     checkpoint: str | Path,
     dtype: str,
     text: tuple[list[str], list[str]],
@@ -351,21 +351,21 @@ def measured_score(
 
     Unless weights are stored as float32, also measures the score with exact weights.
     """
-    name = run.problem.text_name("dev", len(text[1]))
+    text_name = config.problem.text_name("dev", len(text[1]))
     decode = dataclasses.asdict(translator.config)
 
     def measure() -> Result:
         score, _ = translate_and_score(translator, *text)
-        return run_result(run, checkpoint, "dev", score, decode, text=name)
+        return run_result(config, checkpoint, "dev", score, decode, text=text_name)
 
-    exact = measure()
+    exact_result = measure()
     if dtype == "float32":
-        return _score_line(exact)
+        return _score_line(exact_result)
     with rounded_weights(translator, dtype):
-        rounded = measure()
-    metric, rounded_score = _main_scores(rounded)[0]
-    _, exact_score = _main_scores(exact)[0]
+        rounded_result = measure()
+    metric, rounded_score = _main_scores(rounded_result)[0]
+    _, exact_score = _main_scores(exact_result)[0]
     return (
-        f"{_score_line(rounded)}, with weights as {dtype}; {exact_score:.2f} {metric} with exact "
-        f"weights ({rounded_score - exact_score:+.2f})"
+        f"{_score_line(rounded_result)}, with weights as {dtype}; {exact_score:.2f} {metric} with "
+        f"exact weights ({rounded_score - exact_score:+.2f})"
     )

@@ -20,7 +20,7 @@ class ExportFormat(abc.ABC):
     """A format of exports for another program.
 
     Attributes:
-      extra: the extra of t2t_keras that has the packages it needs.
+      extra: the extra of t2t_keras that installs the packages it needs.
       dtypes: supported types of the stored weights.
     """
 
@@ -40,12 +40,12 @@ class ExportFormat(abc.ABC):
         Imports packages that only this format needs.
 
         Raises:
-          UserError: the format cannot represent the model or a setting; names the reason.
+          UserError: the format cannot represent the model or a setting; the text says why.
         """
 
 
 def check_format(name: str, export_dir: str | Path, dtype: str) -> None:
-    """Raises `UserError` if the folder exists, or the format has no such dtype."""
+    """Raises `UserError` if the folder exists, or the format does not support the dtype."""
     check_dtype(name, dtype)
     if Path(export_dir).exists():
         raise UserError(
@@ -69,29 +69,29 @@ def write_format(
       translator: the model, the vocabulary and the settings.
       export_dir: the folder to make.
       dtype: type of the stored weights.
-      scores: of the model card, see `write_card`.
-      notes: likewise.
+      scores: scores for the model card, see `write_card`.
+      notes: notes for the model card.
 
     Returns:
       The folder.
 
     Raises:
-      UserError: the folder exists, a package is missing, the disk is full, the format has no such
-        dtype, or the format cannot represent the model or a setting.
+      UserError: the folder exists, a package is missing, the disk is full, or the format does not
+        support the dtype, the model or a setting.
     """
     check_format(name, export_dir, dtype)
-    kind, export_dir = EXPORT_FORMATS[name](), Path(export_dir)
+    export_format, export_dir = EXPORT_FORMATS[name](), Path(export_dir)
     try:
         export_dir.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=export_dir.parent) as folder:
             unfinished = Path(folder) / "1"
             unfinished.mkdir()
-            kind.write(translator, unfinished, dtype)
+            export_format.write(translator, unfinished, dtype)
             write_card(unfinished, translator, name, dtype, scores, notes)
             return unfinished.rename(export_dir)
     except ModuleNotFoundError as error:
-        if kind.extra:
-            raise missing_package(f"--format={name}", error.name, kind.extra) from error
+        if export_format.extra:
+            raise missing_package(f"--format={name}", error.name, export_format.extra) from error
         raise UserError(
             f"--format={name} needs {error.name}, which is not installed.", code="missing_package"
         ) from error
@@ -104,10 +104,10 @@ def write_format(
 
 
 def check_dtype(name: str, dtype: str) -> None:
-    """Raises `UserError` if a format, such as saved_model, has no such dtype."""
+    """Raises `UserError` if a format, such as saved_model, does not support a dtype."""
     dtypes = STORED_DTYPES if name == "saved_model" else EXPORT_FORMATS[name].dtypes
     if dtype not in dtypes:
         raise UserError(
-            f"--format={name} has no --dtype={dtype}: choose from {', '.join(dtypes)}.",
+            f"--format={name} does not support --dtype={dtype}: choose from {', '.join(dtypes)}.",
             code="bad_value",
         )

@@ -2,7 +2,7 @@
 
 ```
 {"provenance": {package: version},
- "vocabulary": {"size": number of ids, "sha256": hex}, "dtype": of the weights,
+ "vocabulary": {"size": number of ids, "sha256": hex}, "dtype": dtype of the weights,
  "outputs": form of the translations,
  "files": {path in the export: {"size": bytes, "sha256": hex}}}
 ```
@@ -36,7 +36,7 @@ def write_manifest(directory: Path, contents: dict[str, Any]) -> None:
 
 
 def _records(directory: Path) -> dict[str, dict[str, Any]]:
-    """Returns size and checksum of an export's files, except its manifest, by name."""
+    """Returns the size and checksum of an export's files by name, without its manifest."""
     return {
         path.relative_to(directory).as_posix(): {
             "size": path.stat().st_size,
@@ -79,8 +79,8 @@ class LoadedExport:
     def __init__(self, directory: Path):
         self.directory = directory
         self.manifest = _checked_manifest(directory)
-        with plain_path(directory) as plain:
-            self._loaded = tf.saved_model.load(plain)  # keeps the weights alive
+        with plain_path(directory) as path:
+            self._loaded = tf.saved_model.load(path)  # keeps the weights alive
         self.signatures = self._loaded.signatures
         translate = self.signatures.get("serving_default")
         if not translate or set(translate.structured_outputs) != set(OUTPUTS):
@@ -128,7 +128,7 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
     """Loads an export.
 
     Args:
-      path: directory of a version, or of all versions to load the newest.
+      path: directory of a version; or directory of all versions, for the newest.
       warm_up: whether to run TensorFlow Serving's warm-up requests; otherwise the first call takes
         seconds longer.
 
@@ -140,9 +140,9 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
         directory = max(versions, key=lambda version: int(version.name))
     if not directory.is_dir():
         siblings = ", ".join(map(str, _versions(directory.parent)))
-        advice = f"There are {siblings}" if siblings else f"There is none in {directory.parent}"
+        present = f"There are {siblings}" if siblings else f"There is none in {directory.parent}"
         raise UserError(
-            f"There is no export {directory}. {advice}. Give the --export_dir of t2t-exporter, to "
+            f"There is no export {directory}. {present}. Give the --export_dir of t2t-exporter, to "
             f"load its newest version, or a version in it.",
             code="no_export",
         )

@@ -1,8 +1,8 @@
 """The messages of TensorFlow Serving that a translation needs.
 
-The official classes, in the package tensorflow-serving-api, import TensorFlow, which takes seconds,
-and which a client does not need otherwise. The messages here have the same names and field numbers,
-so their bytes are the same. As usual in protobuf, unknown fields are skipped.
+The official classes, in the package tensorflow-serving-api, import TensorFlow. That takes seconds,
+and a client does not need it otherwise. The messages here have the same names and field numbers, so
+their bytes are the same. As usual in protobuf, unknown fields are skipped.
 """
 
 from collections.abc import Sequence
@@ -51,25 +51,25 @@ def _message_classes() -> dict[str, type[Any]]:
     )
     for message_name, fields in _MESSAGES.items():
         message = file.message_type.add(name=message_name)
-        for name, number, kind in fields:
+        for name, number, field_type in fields:
             field = message.field.add(name=name, number=number)
-            field.label = field.LABEL_REPEATED if kind[0] == "*" else field.LABEL_OPTIONAL
-            kind = kind.removeprefix("*")
-            if kind.islower():
-                field.type = getattr(field, f"TYPE_{kind.upper()}")
+            field.label = field.LABEL_REPEATED if field_type[0] == "*" else field.LABEL_OPTIONAL
+            field_type = field_type.removeprefix("*")
+            if field_type.islower():
+                field.type = getattr(field, f"TYPE_{field_type.upper()}")
             else:
-                field.type, field.type_name = field.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
+                field.type, field.type_name = field.TYPE_MESSAGE, f".{_PACKAGE}.{field_type}"
     # A separate pool, as the official messages may be loaded in the same process.
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     return message_factory.GetMessageClassesForFiles([file.name], pool)
 
 
-_CLASSES = _message_classes()
-TensorProto = _CLASSES[f"{_PACKAGE}.TensorProto"]
-PredictRequest = _CLASSES[f"{_PACKAGE}.PredictRequest"]
-PredictResponse = _CLASSES[f"{_PACKAGE}.PredictResponse"]
-PredictionLog = _CLASSES[f"{_PACKAGE}.PredictionLog"]
+_MESSAGE_CLASSES = _message_classes()
+TensorProto = _MESSAGE_CLASSES[f"{_PACKAGE}.TensorProto"]
+PredictRequest = _MESSAGE_CLASSES[f"{_PACKAGE}.PredictRequest"]
+PredictResponse = _MESSAGE_CLASSES[f"{_PACKAGE}.PredictResponse"]
+PredictionLog = _MESSAGE_CLASSES[f"{_PACKAGE}.PredictionLog"]
 
 
 def predict_request(
@@ -113,5 +113,5 @@ def tensor_values(tensor: Any, count: int) -> list[str] | list[float] | list[int
         dtype = "<f4" if tensor.dtype == _DT_FLOAT else "<i4"
         return np.frombuffer(tensor.tensor_content, dtype).tolist()
     values = list(tensor.float_val or tensor.int_val)
-    # The last value stands for all that follow.
+    # A `TensorProto` may leave out repetitions of its last value.
     return values + values[-1:] * (count - len(values))

@@ -29,7 +29,7 @@ _NUMBERS = tf.TensorSpec([None], tf.int32)
 _TEXT = tf.TensorSpec([None], tf.string, name="text")
 _PAIR = [_TEXT, tf.TensorSpec([None], tf.string, name="translation")]
 
-# Name -> inputs. A signature is a method of `TranslationModule`; its docstring is in the README.
+# Signature -> inputs. It is a method of `TranslationModule`, whose docstring is in the README.
 SIGNATURES = {
     "serving_default": [_TEXT],
     "nbest": [_TEXT, _ALPHA],
@@ -38,7 +38,7 @@ SIGNATURES = {
     "attention": _PAIR,
 }
 
-_UNSUPPORTED = {
+_UNSUPPORTED_SETTINGS = {  # and what to do instead
     "split_long": "split the text before sending it",
     "terms": "exports take no glossary, but a model trained with hints takes them in the text",
     "xla": "each new shape of a request would compile for seconds",
@@ -49,16 +49,16 @@ _UNSUPPORTED = {
 
 
 def export_settings(translator: Translator, dtype: str) -> DecodeConfig:
-    """Returns a translator's decoding settings, without a problem's check of placeholders.
+    """Returns a translator's decoding settings, without a placeholder check that its problem set.
 
     Raises:
-      UserError: exports do not support a setting, or the dtype of weights.
+      UserError: exports do not support a setting, or this dtype of the weights.
     """
     check_dtype("saved_model", dtype)
     config, default = translator.config, DecodeConfig()
     if translator.problem.decoding_defaults.get("check_placeholders"):
         config = dataclasses.replace(config, check_placeholders=False)
-    for name, advice in _UNSUPPORTED.items():
+    for name, advice in _UNSUPPORTED_SETTINGS.items():
         if (value := getattr(config, name)) != getattr(default, name):
             raise UserError(
                 f"An export does not support {name}={value}: leave it out of --decode_hparams; "
@@ -128,7 +128,7 @@ class TranslationModule(tf.Module):
         Returns the natural logarithms of their probabilities, and their numbers of tokens, both
         including the end of sentence.
         """
-        source, target = self._pairs(text, translation)
+        source, target = self._pair_ids(text, translation)
         with self._stored_weights():
             log_probs = Ensemble(self._translator.models).log_probs(source, target)
         return {
@@ -137,7 +137,7 @@ class TranslationModule(tf.Module):
         }
 
     def tokens(self, ids: tf.Tensor, alpha: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Translates ids, each row with its end of sentence (1), then padding (0).
+        """Translates ids; each row ends with an end of sentence (1), then padding (0).
 
         Returns `ids` and `scores` of the best hypotheses, best first. Invalid rows are rejected
         with INVALID_ARGUMENT. For `alpha` see `nbest`.
@@ -154,7 +154,7 @@ class TranslationModule(tf.Module):
         translation, piece of the text); `encoder_weights` and `decoder_weights` are the weights of
         self-attention. Pieces after the end of a sentence are "".
         """
-        source, target = self._pairs(text, translation)
+        source, target = self._pair_ids(text, translation)
         pair = {"source": source, "target": target}
         with self._stored_weights():
             weights = self._translator.models[0].attention_weights(pair)
@@ -188,33 +188,33 @@ class TranslationModule(tf.Module):
         self, text: tf.Tensor, search: Callable[..., Hypotheses], alpha: float | tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Returns translations [B, N], scores [B, N], and numbers of tokens cut [B]."""
-        text = _nfc(text, "text")
-        rows = tf.cast(tf.where(~tf.strings.regex_full_match(text, BLANK))[:, 0], tf.int32)
-        ids = self._source_tokenizer.tokenize(tf.gather(text, rows))
+        text = _to_nfc(text, "text")
+        not_blank = tf.cast(tf.where(~tf.strings.regex_full_match(text, BLANK))[:, 0], tf.int32)
+        ids = self._source_tokenizer.tokenize(tf.gather(text, not_blank))
         max_tokens = self._translator.config.max_input_length
         cut = tf.maximum(tf.cast(ids.row_lengths(), tf.int32) - max_tokens, 0)
         source = ids[:, :max_tokens].to_tensor()
         # A cut text still ends with EOS.
-        last = (tf.range(tf.shape(source)[1]) == max_tokens - 1) & (cut > 0)[:, None]
-        hypotheses = search(tf.where(last, EOS_ID, source), rows, alpha)
+        is_cut_end = (tf.range(tf.shape(source)[1]) == max_tokens - 1) & (cut > 0)[:, None]
+        hypotheses = search(tf.where(is_cut_end, EOS_ID, source), not_blank, alpha)
         beams = hypotheses.ids.shape[1]
         # -1 would be ambiguous if the longest output has no token.
-        flat = [tf.size(rows) * beams, tf.shape(hypotheses.ids)[2]]
+        flat_shape = [tf.size(not_blank) * beams, tf.shape(hypotheses.ids)[2]]
         translations = tf.reshape(
-            self._tokenizer.detokenize(tf.reshape(hypotheses.ids, flat)), [-1, beams]
+            self._tokenizer.detokenize(tf.reshape(hypotheses.ids, flat_shape)), [-1, beams]
         )
         return (
-            _in_place(translations, rows, text),
-            _in_place(hypotheses.scores, rows, text),
-            _in_place(cut, rows, text),
+            _scatter(translations, not_blank, text),
+            _scatter(hypotheses.scores, not_blank, text),
+            _scatter(cut, not_blank, text),
         )
 
-    def _pairs(self, text: tf.Tensor, translation: tf.Tensor) -> list[tf.Tensor]:
+    def _pair_ids(self, text: tf.Tensor, translation: tf.Tensor) -> list[tf.Tensor]:
         """Returns ids [B, S] and [B, T]."""
         sizes = tf.stack([tf.size(text), tf.size(translation)])
-        text = _checked(text, sizes[0] == sizes[1], "expected a translation per text, got", sizes)
+        text = _require(text, sizes[0] == sizes[1], "expected a translation per text, got", sizes)
         return [
-            self._checked_lengths(tokenize(_nfc(texts, name)).to_tensor(), name)
+            self._checked_lengths(tokenize(_to_nfc(texts, name)).to_tensor(), name)
             for texts, name, tokenize in (
                 (text, "text", self._source_tokenizer.tokenize),
                 (translation, "translation", self._tokenizer.tokenize),
@@ -224,7 +224,7 @@ class TranslationModule(tf.Module):
     def _checked_lengths(self, ids: tf.Tensor, name: str) -> tf.Tensor:
         length, max_tokens = tf.shape(ids)[1], self._translator.config.max_input_length
         message = f"{name} must have at most {max_tokens} tokens with its end, got"
-        return _checked(ids, length <= max_tokens, message, length)
+        return _require(ids, length <= max_tokens, message, length)
 
     def _stored_weights(self) -> contextlib.AbstractContextManager:
         """Returns a context in which the models read the stored weights."""
@@ -232,42 +232,43 @@ class TranslationModule(tf.Module):
         return keras.StatelessScope([(weight, stored.value()) for weight, stored in pairs])
 
 
-def _in_place(values: tf.Tensor, rows: tf.Tensor, text: tf.Tensor) -> tf.Tensor:
+def _scatter(values: tf.Tensor, rows: tf.Tensor, text: tf.Tensor) -> tf.Tensor:
     """Returns [B, ...]: values [b, ...] for `rows` [b], and zeros or "" for the other texts."""
     shape = tf.concat([tf.shape(text), tf.shape(values)[1:]], axis=0)
     scattered = tf.tensor_scatter_nd_update(tf.zeros(shape, values.dtype), rows[:, None], values)
     return tf.ensure_shape(scattered, [None, *values.shape[1:]])
 
 
-def _checked(tensor: tf.Tensor, condition: tf.Tensor, message: str, value: tf.Tensor) -> tf.Tensor:
-    """Returns the tensor; fails the request, before the tensor is used, unless `condition`."""
+def _require(tensor: tf.Tensor, condition: tf.Tensor, message: str, value: tf.Tensor) -> tf.Tensor:
+    """Returns the tensor; before it is used, fails the request unless `condition` is true."""
     with tf.control_dependencies([tf.debugging.Assert(condition, [message, value], summarize=8)]):
         return tf.identity(tensor)
 
 
-def _nfc(text: tf.Tensor, name: str) -> tf.Tensor:
+def _to_nfc(text: tf.Tensor, name: str) -> tf.Tensor:
     """Normalises text to NFC, like `Translator`; text that is not UTF-8 is an error."""
     replaced = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
-    wrong = tf.where(replaced != text)[:, 0]
-    text = _checked(text, tf.size(wrong) == 0, f"{name} is not UTF-8 at (from 0)", wrong)
+    wrong_texts = tf.where(replaced != text)[:, 0]
+    message = f"{name} is not UTF-8 at (from 0)"
+    text = _require(text, tf.size(wrong_texts) == 0, message, wrong_texts)
     return tensorflow_text.normalize_utf8(text, "NFC")
 
 
 def _checked_alpha(alpha: tf.Tensor) -> tf.Tensor:
-    return _checked(alpha, alpha >= 0, "alpha must be >= 0, got", alpha)
+    return _require(alpha, alpha >= 0, "alpha must be >= 0, got", alpha)
 
 
 def _checked_ids(ids: tf.Tensor, vocab_size: int) -> tf.Tensor:
     """Returns int32 [B, S]: ids of the vocabulary, then one end of sentence, then padding."""
-    wrong = tf.boolean_mask(ids, (ids < 0) | (ids >= vocab_size))
+    wrong_ids = tf.boolean_mask(ids, (ids < 0) | (ids >= vocab_size))
     message = f"ids must be in the vocabulary, 0 to {vocab_size - 1}, got"
-    ids = _checked(ids, tf.size(wrong) == 0, message, wrong)
+    ids = _require(ids, tf.size(wrong_ids) == 0, message, wrong_ids)
     is_end = tf.cast(ids == EOS_ID, tf.int32)
     after_end = tf.math.cumsum(is_end, axis=1, exclusive=True) > 0
     in_order = tf.reduce_all(after_end == (ids == PADDING_ID), axis=1)
-    wrong = tf.where(~in_order | (tf.reduce_sum(is_end, axis=1) != 1))[:, 0]
+    wrong_rows = tf.where(~in_order | (tf.reduce_sum(is_end, axis=1) != 1))[:, 0]
     message = f"expected rows of ids, then one {EOS_ID}, then {PADDING_ID}s; wrong rows (from 0):"
-    return _checked(ids, tf.size(wrong) == 0, message, wrong)
+    return _require(ids, tf.size(wrong_rows) == 0, message, wrong_rows)
 
 
 class StoredWeight(tf.Module):
@@ -304,11 +305,11 @@ def model_weights(translator: Translator) -> list[keras.Variable]:
 def rounded_weights(translator: Translator, dtype: str) -> Iterator[None]:
     """Rounds the models' weights to `dtype` inside the context."""
     weights = model_weights(translator)
-    exact = [weight.numpy() for weight in weights]
+    exact_values = [weight.numpy() for weight in weights]
     try:
-        for weight, value in zip(weights, exact, strict=True):
+        for weight, value in zip(weights, exact_values, strict=True):
             weight.assign(StoredWeight(value, dtype).value())
         yield
     finally:
-        for weight, value in zip(weights, exact, strict=True):
+        for weight, value in zip(weights, exact_values, strict=True):
             weight.assign(value)

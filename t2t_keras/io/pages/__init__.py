@@ -1,4 +1,4 @@
-"""HTML pages: one head, one palette and one content security policy for all of them."""
+"""HTML pages with a common head, palette and content security policy."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ def security_policy(**sources: str) -> str:
     """Returns a content security policy that allows images in `data:` URLs and these sources.
 
     Args:
-      **sources: by directive, with "_" for "-": `script_src="'self'"`.
+      **sources: allowed sources by directive, with "_" for "-": `script_src="'self'"`.
     """
     policy = {"default_src": "'none'", "img_src": "data:", "base_uri": "'none'"}
     policy |= {"form_action": "'none'"} | sources
@@ -32,10 +32,10 @@ def render(folder: Path, template: str, **values: Any) -> str:
     """Returns a page; text in it is escaped and cannot change the writing direction.
 
     Args:
-      folder: of the template, which may extend `base.html` and include `base.css` from `FOLDER`.
-      template: name of the file.
-      **values: what the template names; `base.html` names `title`, and `policy` for a page that
-        comes without headers.
+      folder: the template's; templates may extend `base.html` and include `base.css` of `FOLDER`.
+      template: the template's file name.
+      **values: the template's variables. `base.html` needs `title` and `policy`; "" = the page is
+        sent with a policy in its headers.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader([folder, FOLDER]),
@@ -45,20 +45,20 @@ def render(folder: Path, template: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"whole": _whole, "in_script": _in_script}
-    # Scripts may have what looks like Jinja's own marks.
+    environment.filters |= {"unbroken": _unbroken, "in_script": _in_script}
+    # Jinja does not parse these files: scripts may contain its delimiters.
     environment.globals["verbatim"] = lambda name: Markup((folder / name).read_text("utf-8"))
     return environment.get_template(template).render(icon=ICON, **values)
 
 
-def _whole(text: str) -> Markup:
-    """Returns text that is never broken into lines."""
+def _unbroken(text: str) -> Markup:
+    """Returns text that browsers do not break into lines."""
     return escape(printable(text)).replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def _in_script(data: Any) -> Markup:
     """Returns JSON that cannot end the script element around it."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    for sign in "<>&":
-        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    for char in "<>&":
+        text = text.replace(char, f"\\u{ord(char):04x}")
     return Markup(text)

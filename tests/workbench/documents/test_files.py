@@ -64,7 +64,7 @@ def test_one_file_becomes_one_file_or_goes_into_a_folder(folder, translator):
 
 
 def test_progress_counts_the_texts_of_a_file(folder, translator, capsys, monkeypatch):
-    monkeypatch.setattr(terminal, "_SECONDS_BETWEEN", 0)
+    monkeypatch.setattr(terminal, "_SECONDS_BETWEEN_LINES", 0)
     (folder / "a.html").write_text("<p>One.<p>One <b>dog</b>.")
     translate_files(planned([folder / "a.html", folder / "b.html"]), translator)
     lines = capsys.readouterr().err.splitlines()
