@@ -440,8 +440,8 @@ def check_outputs(
                     code="packed_output",
                 )
             identity = _identity(path)
-            if need := _need(path, more_reserved):
-                conflicts[identity] = "output_belongs_to_other", need
+            if reason := _why_needed(path, more_reserved):
+                conflicts[identity] = "output_belongs_to_other", reason
             if identity in conflicts:
                 code, reason = conflicts[identity]
                 raise UserError(f"Cannot write to {path}: {reason}. Give another name.", code=code)
@@ -457,7 +457,7 @@ def _is_reserved(name: str, more_patterns: tuple[str, ...] = ()) -> bool:
     return any(fnmatch.fnmatchcase(name.lower(), pattern) for pattern in patterns)
 
 
-def _need(path: Path, more_reserved: tuple[str, ...]) -> str:
+def _why_needed(path: Path, more_reserved: tuple[str, ...]) -> str:
     """Returns which run, data or export needs the file, "" if none does."""
     path = Path(os.path.realpath(path))
     for folder in path.parents:

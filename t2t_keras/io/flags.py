@@ -107,9 +107,9 @@ class Flags(absl_flags.FlagValues):
         """Defines a flag that takes strings separated by commas."""
         self._define_list(absl_flags.ListParser(), name, None, meaning)
 
-    def fields(self, kind: Any, *names: str) -> None:
+    def fields(self, settings_class: Any, *names: str) -> None:
         """Defines flags for fields of a settings class, with their meanings and bounds."""
-        fields = {field.name: field for field in dataclasses.fields(kind)}
+        fields = {field.name: field for field in dataclasses.fields(settings_class)}
         for name in names:
             default: Any = fields[name].default
             metadata = fields[name].metadata

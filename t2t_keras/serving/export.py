@@ -114,7 +114,7 @@ def export(  # type: ignore[misc]  # `export_dir` is the second argument or the 
         export_dir.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=export_dir) as folder:
             unfinished = Path(folder) / "1"
-            # TensorFlow copies them into assets/.
+            # TensorFlow copies the vocabulary files into assets/.
             files = translator.tokenizer.save(folder)
             module.vocabulary = [tf.saved_model.Asset(str(Path(folder) / file)) for file in files]
             signatures = module.signatures()
