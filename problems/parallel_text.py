@@ -9,7 +9,7 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import as_text, setting
-from t2t_keras.text.formats import PACKED
+from t2t_keras.text.formats import GZIP_SUFFIX
 from t2t_keras.text.sources import CorpusInfo, ParallelFiles, PreparedText, SourceFile
 
 
@@ -101,7 +101,7 @@ def _names(stem: str, languages: tuple[str, str], tmp_dir: Path) -> tuple[str, s
     """Returns the files of a text in any format, also compressed; None if there are none."""
 
     def present(name: str) -> list[str]:
-        return [file for file in (name, name + PACKED) if (tmp_dir / file).exists()]
+        return [file for file in (name, name + GZIP_SUFFIX) if (tmp_dir / file).exists()]
 
     complete, halves = list[tuple[str, str]](), list[tuple[str, str]]()
     for pairs in _formats(stem, *languages):

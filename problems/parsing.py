@@ -27,7 +27,7 @@ from t2t_keras.parsing.trees import (
 )
 from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
-from t2t_keras.text.alignment import Alignment, in_order
+from t2t_keras.text.alignment import Alignment, monotone_alignment
 from t2t_keras.text.tokenizer import Tokenizer
 
 # The name of the files of trees that another parser has made.
@@ -93,7 +93,7 @@ class _Parsing(Problem):
     def align(self, target: Sequence[str], weights: np.ndarray) -> Alignment:
         """Aligns each tag with a word, in order, by the largest sum of attention."""
         tags = [number for number, symbol in enumerate(target) if is_tag(symbol, self.known)]
-        return [(word, tags[row]) for word, row in in_order(weights[tags])]
+        return [(word, tags[row]) for word, row in monotone_alignment(weights[tags])]
 
     def postprocess(self, source: str, output: str, alignment: Alignment | None = None) -> str:
         """Returns the tree over the words of a line, in brackets; "" for a line without words."""

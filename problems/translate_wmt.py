@@ -86,7 +86,7 @@ class _Wmt14(Problem):
         if self.text_source != "auto":
             return self
         text = self._prepared()
-        in_tfds = text.prepared() or not text.missing_archives()
+        in_tfds = text.newest_directory() or not text.missing_archives()
         here = any((tmp_dir / file.name).exists() for file in text.archives)
         return dataclasses.replace(self, text_source="tfds" if in_tfds and not here else "archives")
 

@@ -34,7 +34,7 @@ from t2t_keras.data.problem import Change, Pair
 from t2t_keras.errors import UserError
 from t2t_keras.registry import AUGMENTATIONS, register_augmentation
 from t2t_keras.special_ids import UNKNOWN_ID
-from t2t_keras.text.sentences import PRIVATE
+from t2t_keras.text.sentences import PRIVATE_USE
 from t2t_keras.text.tokenizer import Tokenizer
 
 # Share of words with three or more letters that get a typing error.
@@ -291,7 +291,7 @@ def diacritics(source: str, target: str, random: random.Random) -> Pair:
 @register_augmentation
 def punctuation(source: str, target: str, random: random.Random) -> Pair:
     """Both sides without the punctuation at their ends, unless they have no words."""
-    ending = re.compile(rf"(?<=\w)[^\w\s{PRIVATE}]+\s*$")
+    ending = re.compile(rf"(?<=\w)[^\w\s{PRIVATE_USE}]+\s*$")
     return ending.sub("", source), ending.sub("", target)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from t2t_keras.errors import UserError
 from t2t_keras.registry import AUGMENTATIONS, METRICS, PAIR_TRANSFORMS, PROBLEMS
 from t2t_keras.settings import as_text, json_value, override, setting, setting_fields
-from t2t_keras.text.alignment import Alignment, most_attended
+from t2t_keras.text.alignment import Alignment, align_by_attention
 from t2t_keras.text.sources import CorpusInfo, ParallelFiles, PreparedText
 from t2t_keras.text.tokenizer import VOCABULARY_KINDS, Tokenizer
 
@@ -268,7 +268,7 @@ class Problem:
 
     def align(self, target: Sequence[str], weights: np.ndarray) -> Alignment:
         """Aligns the words of an output by attention, float32 [target words, source words]."""
-        return most_attended(target, weights)
+        return align_by_attention(target, weights)
 
     def postprocess(self, source: str, output: str, alignment: Alignment | None = None) -> str:
         """Returns the output for a line in the form that users read.

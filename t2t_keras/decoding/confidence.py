@@ -9,7 +9,7 @@ import numpy as np
 
 from t2t_keras.decoding.lines import Line, check_one_each, encode_text
 from t2t_keras.decoding.translation import Translation
-from t2t_keras.text.alignment import restored_words, word_numbers
+from t2t_keras.text.alignment import restored_word_ranges, word_numbers
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
@@ -62,7 +62,7 @@ def confidences(
         log_probs = scored[index].astype(np.float64)
         by_word = _word_probabilities(translator.tokenizer.pieces(targets[index][:-1]), log_probs)
         # A placeholder's symbol may stand for several words, or for none.
-        restored_numbers = restored_words(texts[index], prepared[number].restore)
+        restored_numbers = restored_word_ranges(texts[index], prepared[number].restore)
         probability = 1.0
         for word, numbers in enumerate(restored_numbers):
             # A piece of tensor2tensor's may span words; its later words get its probability.

@@ -21,7 +21,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.files import STANDARD_STREAM, is_stream, sha256_of, write_atomically
 from t2t_keras.io.terminal import printable
 from t2t_keras.special_ids import EOS_ID
-from t2t_keras.text.alignment import pharaoh
+from t2t_keras.text.alignment import to_pharaoh
 from t2t_keras.text.files import count_lines, is_blank, read_text
 from t2t_keras.training.cost import hardware_name
 
@@ -160,8 +160,8 @@ def _writers(
             if translation.alignment is not None
         ]
         if len(known) < len(translations):
-            return map(pharaoh, translator.align(lines, translations))
-        return map(pharaoh, known)
+            return map(to_pharaoh, translator.align(lines, translations))
+        return map(to_pharaoh, known)
 
     def postprocessed(_: Sequence[str], translations: Sequence[Translation]) -> list[str]:
         return [translation.postprocessed for translation in translations]

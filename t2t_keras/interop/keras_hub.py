@@ -22,7 +22,7 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import config_arguments
 from t2t_keras.interop.exporters.exported import supported_model
-from t2t_keras.interop.tokenizers import BEYOND, dividing_model
+from t2t_keras.interop.tokenizers import BEYOND, segmentation_model
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.settings import as_text
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
@@ -140,7 +140,7 @@ class TransformerTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
         super().set_proto(proto)
         dividing = None
         if proto is not None and self.token_to_id(BEYOND) != UNKNOWN_ID:
-            model = dividing_model(self.proto)
+            model = segmentation_model(self.proto)
             dividing = keras_hub.tokenizers.SentencePieceTokenizer(model, dtype="string")
         # Bypasses Keras, which would save it with the layer.
         object.__setattr__(self, "_dividing", dividing)

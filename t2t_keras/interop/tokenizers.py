@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BEYOND = "<beyond>"
 
 
-def dividing_model(model_bytes: bytes) -> bytes:
+def segmentation_model(model_bytes: bytes) -> bytes:
     """Returns a model that divides text, without the pieces that are only there for their ids."""
     model = parsed_model(model_bytes)
     dividing = [piece for piece in model.pieces if piece.type != piece.UNUSED]
@@ -66,19 +66,19 @@ class LookedUpPieces(SentencePieceTokenizer):
         ]
 
     @functools.cached_property
-    def dividing_model(self) -> bytes:
+    def segmentation_model(self) -> bytes:
         """See `SentencePieceTokenizer`."""
-        return dividing_model(self.model_bytes)
+        return segmentation_model(self.model_bytes)
 
     @functools.cached_property
     def _dividing(self) -> sentencepiece.SentencePieceProcessor:
-        return sentencepiece.SentencePieceProcessor(model_proto=self.dividing_model)
+        return sentencepiece.SentencePieceProcessor(model_proto=self.segmentation_model)
 
     def graph_tokenizer(self) -> "GraphTokenizer":
         """See `Tokenizer`."""
         from t2t_keras.interop.tokenizers_in_graph import GraphLookedUpPieces
 
-        return GraphLookedUpPieces(self.model_bytes, self.dividing_model, self._ids_of_pieces)
+        return GraphLookedUpPieces(self.model_bytes, self.segmentation_model, self._ids_of_pieces)
 
 
 # The end of a token, and the escapes in tokens; see `SubwordTokenizer`.

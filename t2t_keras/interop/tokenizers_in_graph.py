@@ -25,13 +25,13 @@ class GraphLookedUpPieces(GraphSentencePieces):
 
     Args:
       model_bytes: model with the ids.
-      dividing_model: model that divides text.
+      segmentation_model: model that divides text.
       ids: ids of the pieces of text.
     """
 
-    def __init__(self, model_bytes: bytes, dividing_model: bytes, ids: Mapping[str, int]):
+    def __init__(self, model_bytes: bytes, segmentation_model: bytes, ids: Mapping[str, int]):
         super().__init__(model_bytes)
-        self._dividing = graph_processor(dividing_model, out_type=tf.string)
+        self._dividing = graph_processor(segmentation_model, out_type=tf.string)
         self._ids = _table(list(ids), list(ids.values()), UNKNOWN_ID)
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:

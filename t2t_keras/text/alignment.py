@@ -17,12 +17,12 @@ _WORD = re.compile(r"\S+", re.ASCII)
 Alignment = Sequence[tuple[int, int]]
 
 
-def most_attended(target: Sequence[str], weights: np.ndarray) -> list[tuple[int, int]]:
+def align_by_attention(target: Sequence[str], weights: np.ndarray) -> list[tuple[int, int]]:
     """Aligns each word of a translation with the source word that it attends to most."""
     return [(int(source), number) for number, source in enumerate(weights.argmax(axis=1))]
 
 
-def in_order(weights: np.ndarray) -> list[tuple[int, int]]:
+def monotone_alignment(weights: np.ndarray) -> list[tuple[int, int]]:
     """Returns the pairs (column, row), both increasing, whose weights have the largest sum.
 
     Each row and column is in at most one pair. Weights, float32 [rows, columns], are not negative.
@@ -31,9 +31,8 @@ def in_order(weights: np.ndarray) -> list[tuple[int, int]]:
     # [r, c]: the largest sum over the first r rows and c columns.
     best = np.zeros([row + 1, column + 1])
     for number, row_weights in enumerate(weights):
-        with_a_pair = best[number, :-1] + row_weights
-        reached = np.maximum(best[number, 1:], with_a_pair)
-        best[number + 1, 1:] = np.maximum.accumulate(reached)
+        with_pair = best[number, :-1] + row_weights
+        best[number + 1, 1:] = np.maximum.accumulate(np.maximum(best[number, 1:], with_pair))
     pairs = []
     while row and column:
         if best[row, column] == best[row, column - 1]:
@@ -50,7 +49,7 @@ def word_alignment(
     source: Sequence[str],
     target: Sequence[str],
     attention: np.ndarray,
-    align: Callable[[Sequence[str], np.ndarray], Alignment] = most_attended,
+    align: Callable[[Sequence[str], np.ndarray], Alignment] = align_by_attention,
 ) -> list[tuple[int, int]]:
     """Returns pairs (source word, target word), as `word_numbers` counts, in target order.
 
@@ -62,27 +61,27 @@ def word_alignment(
       attention: float32 [target, source], the mean over the heads of the alignment layer.
       align: chooses the pairs, as `Problem.align`.
     """
-    sources, targets = (pieces_of_words(pieces[:-1]) for pieces in (source, target))
-    if not sources or not targets:
+    source_words, target_words = map(piece_indices_by_word, (source[:-1], target[:-1]))
+    if not source_words or not target_words:
         return []
     # [target, source word]
-    weights = np.stack([attention[:, indices].sum(axis=1) for indices in sources.values()], axis=1)
-    weights = np.stack([weights[indices].mean(axis=0) for indices in targets.values()])
-    words = ["".join(target[index] for index in indices) for indices in targets.values()]
+    weights = np.stack([attention[:, i].sum(axis=1) for i in source_words.values()], axis=1)
+    weights = np.stack([weights[i].mean(axis=0) for i in target_words.values()])
+    words = ["".join(target[i] for i in indices) for indices in target_words.values()]
     pairs = align([word.replace(SPACE, " ").strip() for word in words], weights)
-    source_words, target_words = list(sources), list(targets)
-    return [(source_words[column], target_words[row]) for column, row in pairs]
+    source_numbers, target_numbers = list(source_words), list(target_words)
+    return [(source_numbers[column], target_numbers[row]) for column, row in pairs]
 
 
 def word_numbers(pieces: Sequence[str]) -> list[int | None]:
-    """Returns the number of each piece's word; None after the last word.
+    """Returns, for each piece, the number of its word; None after the last word.
 
     ASCII white space separates words; a no-break space does not. A piece of white space belongs to
     the word that follows it.
     """
-    spelled = [piece_bytes(piece) for piece in pieces]
-    ends = [word.end() for word in re.finditer(rb"\S+", b"".join(spelled))]
-    starts = [0, *itertools.accumulate(map(len, spelled))][: len(spelled)]
+    encoded = [piece_bytes(piece) for piece in pieces]
+    ends = [word.end() for word in re.finditer(rb"\S+", b"".join(encoded))]
+    starts = [0, *itertools.accumulate(map(len, encoded))][: len(encoded)]
     numbers = (bisect.bisect_right(ends, start) for start in starts)
     return [number if number < len(ends) else None for number in numbers]
 
@@ -102,7 +101,7 @@ def word_spans(text: str) -> list[tuple[int, int]]:
     return [word.span() for word in _WORD.finditer(text)]
 
 
-def pharaoh(alignment: Sequence[tuple[int, int]]) -> str:
+def to_pharaoh(alignment: Sequence[tuple[int, int]]) -> str:
     """Returns an alignment as "0-0 1-2", source before target (Koehn's Pharaoh format)."""
     return " ".join(f"{source}-{target}" for source, target in alignment)
 
@@ -113,7 +112,7 @@ def read_pharaoh(line: str) -> list[tuple[int, int]]:
     return [(int(source), int(target)) for source, target in pairs]
 
 
-def pieces_of_words(pieces: Sequence[str]) -> dict[int, list[int]]:
+def piece_indices_by_word(pieces: Sequence[str]) -> dict[int, list[int]]:
     """Returns the indices of each word's pieces, by the word's number."""
     indices: dict[int, list[int]] = {}
     for index, number in enumerate(word_numbers(pieces)):
@@ -128,7 +127,7 @@ def piece_bytes(piece: str) -> bytes:
     return bytes([int(byte[1], 16)]) if byte else piece.replace(SPACE, " ").encode("utf-8")
 
 
-def restored_words(text: str, restore: Callable[[str], str]) -> list[range]:
+def restored_word_ranges(text: str, restore: Callable[[str], str]) -> list[range]:
     """Returns, for each word of an output, the numbers of its words after `restore`."""
     counts = [count_words(restore(word.decode("utf-8"))) for word in text.encode().split()]
     return list(map(range, itertools.accumulate([0, *counts]), itertools.accumulate(counts)))

@@ -23,7 +23,7 @@ from t2t_keras.errors import UserError
 # Longer lines are errors, so that a file without line feeds cannot fill the memory.
 MAX_LINE_BYTES = 1 << 24
 _PEEKED_BYTES = 1000
-_GZIP = b"\x1f\x8b"
+_GZIP_MAGIC = b"\x1f\x8b"
 _MARKUP_SPACE = re.compile(r"[ \t\r\n]+")
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 # Invisible characters: controls, Default_Ignorable_Code_Point, and Braille's blank.
@@ -34,7 +34,7 @@ INVISIBLE = (
 )
 _VISIBLE = re.compile(rf"[^\s{INVISIBLE}]")
 _LETTER = re.compile(r"[^\W\d_]")
-# Around a text: white space, byte order marks and places to break a line.
+# White space, byte order marks and line-break opportunities around a text.
 _EDGE = r"[\s\ufeff\u200b\u2060]"
 # The lookbehind avoids a new attempt at each character of a long run inside a text.
 _EDGES = re.compile(rf"^{_EDGE}+|(?<!{_EDGE}){_EDGE}++$")
@@ -98,12 +98,12 @@ def raw_lines(stream: BinaryIO, name: Path | str) -> Iterator[bytes]:
     reader: Any = stream  # `BinaryIO` has neither `peek` nor `readinto`.
     buffered: io.BufferedReader = reader if hasattr(reader, "peek") else io.BufferedReader(reader)
     if not _is_utf16(buffered, name):
-        yield from _bounded(buffered.readline, name)
+        yield from _bounded_lines(buffered.readline, name)
         return
     # A lone surrogate becomes invalid UTF-8, which readers report.
     text = io.TextIOWrapper(buffered, "utf-16", errors="surrogatepass", newline="\n")
     try:
-        yield from _bounded(
+        yield from _bounded_lines(
             lambda limit: text.readline(limit).encode("utf-8", "surrogatepass"), name
         )
     finally:
@@ -116,8 +116,8 @@ def _is_utf16(stream: io.BufferedReader, name: Path | str) -> bool:
     if head.startswith(_UTF16_MARKS):
         return True
     # In UTF-16 every second byte of most characters is NUL.
-    fewer, more = sorted((head[0::2].count(0), head[1::2].count(0)))
-    if len(head) >= 8 and fewer == 0 and more > len(head) / 4:
+    fewer_nuls, more_nuls = sorted((head[0::2].count(0), head[1::2].count(0)))
+    if len(head) >= 8 and fewer_nuls == 0 and more_nuls > len(head) / 4:
         raise UserError(
             f"{name}: expected UTF-8, got what looks like UTF-16 without a byte order mark. "
             f"Convert it: iconv -f UTF-16LE -t UTF-8 (or UTF-16BE).",
@@ -126,13 +126,13 @@ def _is_utf16(stream: io.BufferedReader, name: Path | str) -> bool:
     return False
 
 
-def _bounded(read_line: Callable[[int], bytes], name: Path | str) -> Iterator[bytes]:
+def _bounded_lines(read_line: Callable[[int], bytes], name: Path | str) -> Iterator[bytes]:
     number = 0
     try:
         lines = iter(functools.partial(read_line, MAX_LINE_BYTES), b"")
         for number, line in enumerate(lines, 1):
             if len(line) >= MAX_LINE_BYTES:
-                raise _too_long(name, number)
+                raise _too_long_error(name, number)
             yield line
     except UnicodeDecodeError as error:
         raise UserError(
@@ -140,7 +140,7 @@ def _bounded(read_line: Callable[[int], bytes], name: Path | str) -> Iterator[by
         ) from error
 
 
-def _too_long(name: Path | str, number: int) -> UserError:
+def _too_long_error(name: Path | str, number: int) -> UserError:
     return UserError(
         f"{name}:{number}: expected lines of less than {MAX_LINE_BYTES:,} bytes, got a longer one. "
         f"Give text with one sentence per line.",
@@ -155,20 +155,20 @@ def is_utf16(path: Path) -> bool:
 
 
 def line_offsets(path: Path, stride: int) -> tuple[int, list[int]]:
-    """Returns the number of lines in a UTF-8 file, and the byte position of every `stride`-th.
+    """Returns the number of lines in a UTF-8 file, and the byte position of every `stride`-th one.
 
     Raises as `read_lines`.
     """
     offsets: list[int] = []
     count = 0
-    with reading(path, unpacks=False) as file:
+    with reading(path, decompress=False) as file:
         position = len(codecs.BOM_UTF8) if file.peek(3).startswith(codecs.BOM_UTF8) else 0
         file.seek(position)
         lines = iter(functools.partial(file.readline, MAX_LINE_BYTES), b"")
-        # A statement for each line would take twice as long.
+        # A loop over single lines would take twice as long.
         while lengths := list(map(len, itertools.islice(lines, stride))):
             if max(lengths) >= MAX_LINE_BYTES:
-                raise _too_long(path, count + 1 + lengths.index(max(lengths)))
+                raise _too_long_error(path, count + 1 + lengths.index(max(lengths)))
             offsets.append(position)
             position += sum(lengths)
             count += len(lengths)
@@ -196,11 +196,11 @@ def read_text(path: Path) -> list[str]:
 
 
 @contextlib.contextmanager
-def reading(path: Path, unpacks: bool = True) -> Iterator[io.BufferedReader]:
-    """Opens a file, decompressing gzip if `unpacks`; raises `UserError` if it cannot be read."""
+def reading(path: Path, decompress: bool = True) -> Iterator[io.BufferedReader]:
+    """Opens a file, decompressing gzip if `decompress`; raises `UserError` on failure."""
     try:
         with Path(path).open("rb") as file:
-            if unpacks and file.peek(2).startswith(_GZIP):
+            if decompress and file.peek(2).startswith(_GZIP_MAGIC):
                 with gzip.GzipFile(fileobj=file) as unpacked:
                     buffered: io.BufferedReader = io.BufferedReader(unpacked)
                     yield buffered

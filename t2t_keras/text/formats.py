@@ -19,24 +19,24 @@ from xml.etree.ElementTree import ParseError
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import MAX_LINE_BYTES, one_line, raw_lines
 
-PACKED = ".gz"
+GZIP_SUFFIX = ".gz"
 _SGML = (".sgm", ".sgml")
 _BOTH_LANGUAGES = (".tsv", ".tmx")
 
 
 def is_plain(name: str) -> bool:
     """Returns whether a file of this name is uncompressed with one sentence per line."""
-    return not name.endswith((PACKED, *_SGML, *_BOTH_LANGUAGES))
+    return not name.endswith((GZIP_SUFFIX, *_SGML, *_BOTH_LANGUAGES))
 
 
 def holds_both_languages(name: str) -> bool:
     """Returns whether a file of this name holds source and target."""
-    return name.removesuffix(PACKED).endswith(_BOTH_LANGUAGES)
+    return name.removesuffix(GZIP_SUFFIX).endswith(_BOTH_LANGUAGES)
 
 
 def plain_name(name: str) -> str:
     """Returns the name of a file's plain text: without folders, ".gz" and SGML's ending."""
-    path = PurePosixPath(name.removesuffix(PACKED))
+    path = PurePosixPath(name.removesuffix(GZIP_SUFFIX))
     return path.stem if path.suffix in _SGML else path.name
 
 
@@ -47,15 +47,15 @@ def read_text_file(
 
     Args:
       stream: the content.
-      name: of the file; tells the format.
+      name: name of the file, which tells the format.
       languages: codes of source and target, for TMX.
 
     Raises:
       UserError: the file does not follow its format; names the line.
     """
     content: Any = stream
-    if name.endswith(PACKED):
-        content, name = gzip.GzipFile(fileobj=content), name.removesuffix(PACKED)
+    if name.endswith(GZIP_SUFFIX):
+        content, name = gzip.GzipFile(fileobj=content), name.removesuffix(GZIP_SUFFIX)
     if name.endswith(".tmx"):
         return translation_units(content, name, languages)
     lines = raw_lines(content, name)
@@ -68,31 +68,29 @@ def read_text_file(
 
 def _columns(lines: Iterable[bytes], name: str) -> Iterator[tuple[bytes, bytes]]:
     """Yields source and target of every line; both are empty if it does not have two columns."""
-    pairs, unusable, first = 0, 0, ""
+    num_pairs, num_unusable, first_fault = 0, 0, ""
     for number, line in enumerate(lines, 1):
         columns = line.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
         if len(columns) == 2:
-            pairs += 1
+            num_pairs += 1
             yield columns[0], columns[1]
         else:
-            unusable += 1
-            first = first or f"line {number} has {len(columns)}"
+            num_unusable += 1
+            first_fault = first_fault or f"line {number} has {len(columns)}"
             yield b"", b""
-    if not pairs:
+    if not num_pairs:
         raise UserError(
             f"{name}: expected lines of two columns, source<tab>target; "
-            f"{first or 'the file is empty'}.",
+            f"{first_fault or 'the file is empty'}.",
             code="bad_line",
         )
-    if unusable:
-        print(
-            f"{name}: {unusable:,} lines are left out, as they do not have two columns ({first})."
-        )
+    if num_unusable:
+        print(f"{name}: {num_unusable:,} lines without two columns are left out ({first_fault}).")
 
 
 # WMT's test sets have about a megabyte.
 MAX_SGML_BYTES = 1 << 28
-# No two parts match the same text, and none continues into another tag: linear time.
+# Takes linear time: no two parts match the same text, and none continues into another tag.
 _TAG = re.compile(rb"<\s*(?:(?P<end>/)\s*)?seg\b(?P<rest>[^<>]*)>", re.IGNORECASE)
 # The semicolon is required: HTML reads "&lt" and "&copy" without it, even inside URLs.
 _ENTITY = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|\w+);")
@@ -164,39 +162,39 @@ class _Units:
     """Target of an XML parser that collects the texts of translation units."""
 
     def __init__(self, keep_lines: bool):
-        self._text = str if keep_lines else one_line
-        # Texts of finished units by language code, as "en-gb"; the first if one is repeated.
-        self.complete: list[dict[str, str]] = []
+        self._normalize_text = str if keep_lines else one_line
+        # Texts of units by language code, such as "en-gb"; of a repeated language, the first.
+        self.complete_units: list[dict[str, str]] = []
         self._texts: dict[str, str] = {}
         self._language = ""
         self._parts: list[str] | None = None  # Text of the open segment.
-        self._code = 0  # Depth in inline tags that hold code.
+        self._code_depth = 0  # Depth in inline tags that hold code.
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         tag = tag.rpartition("}")[2]
         if self._parts is not None:
             # All inline tags except `hi` (bpt, ept, it, ph, ut) hold code.
-            self._code += bool(self._code or tag != "hi")
+            self._code_depth += bool(self._code_depth or tag != "hi")
         elif tag == "tu":
             self._texts = {}
         elif tag == "tuv":
             language = attributes.get(_XML_LANGUAGE) or attributes.get("lang") or ""
-            self._language = normalised(language)
+            self._language = normalized_language(language)
         elif tag == "seg":
             self._parts = []
 
     def end(self, tag: str) -> None:
         tag = tag.rpartition("}")[2]
-        if self._code:
-            self._code -= 1
+        if self._code_depth:
+            self._code_depth -= 1
         elif tag == "seg" and self._parts is not None:
-            self._texts.setdefault(self._language, self._text("".join(self._parts)))
+            self._texts.setdefault(self._language, self._normalize_text("".join(self._parts)))
             self._parts = None
         elif tag == "tu":
-            self.complete.append(self._texts)
+            self.complete_units.append(self._texts)
 
     def data(self, text: str) -> None:
-        if self._parts is not None and not self._code:
+        if self._parts is not None and not self._code_depth:
             self._parts.append(text)
 
 
@@ -207,7 +205,7 @@ def translation_units(
 
     Args:
       stream: the content.
-      name: of the file, for errors.
+      name: name of the file, for errors.
       languages: codes of source and target; "en" also finds "en-GB" if there is no "en".
       keep_lines: whether to keep line breaks, instead of one line per text.
 
@@ -220,26 +218,28 @@ def translation_units(
     units = _Units(keep_lines)
     parser = DefusedXMLParser(target=units)
     codes: set[str] = set()
-    complete = size = 0
+    num_complete = size = 0  # Bytes since the last complete unit.
     try:
         while block := stream.read(_TMX_BLOCK_BYTES):
             parser.feed(block)
-            size = 0 if units.complete else size + len(block)
+            size = 0 if units.complete_units else size + len(block)
             if size >= MAX_LINE_BYTES:
                 raise UserError(
                     f"{name}: expected translation units of at most {MAX_LINE_BYTES:,} bytes, got "
                     f"a longer one.",
                     code="too_long",
                 )
-            for texts in units.complete:
+            for texts in units.complete_units:
                 codes.update(texts)
-                source, target = (in_language(texts, language) or "" for language in languages)
-                complete += bool(source and target)
+                source, target = (
+                    value_for_language(texts, language) or "" for language in languages
+                )
+                num_complete += bool(source and target)
                 yield (
                     source.encode("utf-8", "surrogatepass"),
                     target.encode("utf-8", "surrogatepass"),
                 )
-            units.complete.clear()
+            units.complete_units.clear()
         parser.close()
     except UserError:
         raise
@@ -259,7 +259,7 @@ def translation_units(
             f"{name} cannot be read: {error}. Convert it to UTF-8 and change its first line.",
             code="unknown_encoding",
         ) from error
-    if not complete:
+    if not num_complete:
         raise UserError(
             f"{name}: expected translation units in {' and '.join(languages)}, got "
             f"{', '.join(sorted(codes)) or 'none at all'}.",
@@ -267,16 +267,16 @@ def translation_units(
         )
 
 
-def in_language(values: Mapping[str, Any], language: str) -> Any:
+def value_for_language(values: Mapping[str, Any], language: str) -> Any:
     """Returns the value of a language, else of a regional variant, else None.
 
-    The keys of `values` are codes as `normalised` returns them.
+    The keys of `values` are codes as `normalized_language` returns them.
     """
-    language = normalised(language)
+    language = normalized_language(language)
     regional = (value for code, value in values.items() if code.startswith(f"{language}-"))
     return values[language] if language in values else next(regional, None)
 
 
-def normalised(language: str) -> str:
-    """Returns a language code as "en-gb"."""
+def normalized_language(language: str) -> str:
+    """Returns a language code in the form "en-gb"."""
     return language.lower().replace("_", "-")

@@ -27,7 +27,7 @@ class GraphTokenizer(tf.Module):
 
 
 class GraphSentencePieces(GraphTokenizer):
-    """TensorFlow Text's `SentencepieceTokenizer`, which keeps spaces at the start of a text.
+    """Wraps TensorFlow Text's `SentencepieceTokenizer`, and keeps spaces at the start of a text.
 
     TensorFlow Text drops all of them; SentencePiece drops only the one it puts before the first
     word. So `detokenize` puts a letter in front, and removes it together with that one space.
@@ -38,14 +38,16 @@ class GraphSentencePieces(GraphTokenizer):
         self._tokenizer = graph_processor(model_bytes, out_type=tf.int32, add_eos=True)
         ids = tf.range(self._tokenizer.vocab_size())
         pieces = [piece.decode() for piece in self._tokenizer.id_to_string(ids).numpy()]
-        self._letter = next(
+        self._letter_id = next(
             i for i, piece in enumerate(pieces) if len(piece) == 1 and piece.isalnum()
         )
-        size = len(pieces[self._letter].encode())
-        first = self._tokenizer.tokenize(pieces[self._letter])[0]
+        letter_bytes = len(pieces[self._letter_id].encode())
+        first = self._tokenizer.tokenize(pieces[self._letter_id])[0]
         puts_space_first = pieces[first].startswith(SPACE)
         # Bytes to remove, by the first id.
-        self._taken = [size + (puts_space_first and piece.startswith(SPACE)) for piece in pieces]
+        self._prefix_bytes = [
+            letter_bytes + (puts_space_first and piece.startswith(SPACE)) for piece in pieces
+        ]
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """See `GraphTokenizer`."""
@@ -53,11 +55,11 @@ class GraphSentencePieces(GraphTokenizer):
 
     def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
         """See `GraphTokenizer`."""
-        with_letter = tf.pad(ids, [[0, 0], [1, 0]], constant_values=self._letter)
+        with_letter = tf.pad(ids, [[0, 0], [1, 0]], constant_values=self._letter_id)
         text = self._tokenizer.detokenize(with_letter)
         # ids[:, 0] would fail for an empty batch.
         first = tf.reduce_max(ids[:, :1], axis=1)
-        start = tf.gather(tf.constant(self._taken, tf.int32), first)
+        start = tf.gather(tf.constant(self._prefix_bytes, tf.int32), first)
         return tf.strings.substr(text, start, tf.strings.length(text) - start)
 
     def pieces(self, ids: tf.Tensor) -> tf.Tensor:
@@ -67,7 +69,7 @@ class GraphSentencePieces(GraphTokenizer):
 
 def graph_processor(model_bytes: bytes, **options: Any) -> tensorflow_text.SentencepieceTokenizer:
     """Returns TensorFlow Text's tokenizer of a SentencePiece model."""
-    # A SavedModel shares tokenizers by their names, so each model needs its own.
+    # In a SavedModel, tokenizers with one name are shared, so each model needs its own name.
     name = f"model_{hashlib.sha256(model_bytes).hexdigest()}"
     with hold_back_stderr():  # SentencePiece warns that it does not normalise, which is intended.
         return tensorflow_text.SentencepieceTokenizer(model_bytes, name=name, **options)

@@ -6,34 +6,34 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 # Scripts without spaces between words: Thai, Lao, Burmese, Khmer, hiragana, Chinese.
-UNSPACED = (
+UNSPACED_SCRIPTS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U000323af"
 )
 # Japanese has no spaces either, but a run of katakana is a word.
 KATAKANA = "\u30a0-\u30ff\u31f0-\u31ff\uff66-\uff9f"
 # Private use: symbols that are pieces of a vocabulary even inside words.
-PRIVATE = "\ue000-\uf8ff\U000f0000-\U0010fffd"
+PRIVATE_USE = "\ue000-\uf8ff\U000f0000-\U0010fffd"
 
-_AT_ONCE = 4_000  # Characters of a line that are split at once.
+_PART_CHARACTERS = 4_000  # Characters of a line that are split at once.
 _SPACES = re.compile(r"[^\S\r\n]")
 # Characters that end a sentence, in any script.
 _STOPS = ".!?\u2026\u3002\uff01\uff1f\uff0e\uff61\u061f\u06d4\u0964\u0965\u1362\u104b\u17d4\u0589"
-# Full stops, and quotation marks and brackets after them.
-_NEED_NO_SPACE = frozenset("\u3002\uff01\uff1f\uff0e\uff61\u300d\u300f\uff09\u201d")
+# Full-width stops, and quotation marks and brackets after them; no space follows.
+_UNSPACED_ENDS = frozenset("\u3002\uff01\uff1f\uff0e\uff61\u300d\u300f\uff09\u201d")
 # Stops that divide sentences even without a space after them.
-_DIVIDING = _NEED_NO_SPACE | frozenset("\u06d4\u0964\u0965\u1362\u104b\u17d4")
+_DIVIDING_STOPS = _UNSPACED_ENDS | frozenset("\u06d4\u0964\u0965\u1362\u104b\u17d4")
 # Stops that sentencex does not know, replaced by ones that it knows.
 _LATIN = r"[\dA-Za-z\uff10-\uff5a]"
 _POINT = re.compile(rf"(?<={_LATIN})\uff0e(?={_LATIN})")  # A full-width point, as in 3.5.
 _KNOWN_STOPS = str.maketrans(
     {"\u2026": ".", "\uff0e": "\u3002", "\uff61": "\u3002", "\u17d4": "\u104b"}
 )
-# Marks of footnotes after a stop, or a quotation mark after that: "large.[7] This".
+# Footnote marks after a stop and its quotation mark, as in "large.[7] This".
 _NOTE = r"(?:\[[^\[\]\n]{1,40}\]|[\u00b9\u00b2\u00b3\u2070\u2074-\u2079*\u2020\u2021])"
 _NOTES = re.compile(rf"(?<=[{_STOPS}\"\u201d\u2019\u00bb)]){_NOTE}+(?=\s++(?![a-z]))")
 # A sentence in brackets, before another one.
-_IN_BRACKETS = re.compile(rf"(?:\([^()]*[{_STOPS}]\)|\[[^\[\]]*[{_STOPS}]\])\s+(?=\S)")
+_BRACKETED_SENTENCE = re.compile(rf"(?:\([^()]*[{_STOPS}]\)|\[[^\[\]]*[{_STOPS}]\])\s+(?=\S)")
 _SENTENCE_END = re.compile(rf"[{_STOPS}](?:{_NOTE}|[^\w\s])*$")
 
 
@@ -51,12 +51,12 @@ def join_sentences(sentences: Sequence[str], gaps: Sequence[str]) -> str:
     """Joins translated sentences by the white space between their sources.
 
     Without white space between the sources, as in Chinese, a space separates the translations
-    unless the first ends with a full-width stop.
+    unless the earlier one ends with a full-width stop.
     """
     texts = list(sentences)
     for number, gap in enumerate(gaps):
-        is_apart = gap or texts[number][-1:] in ("", *_NEED_NO_SPACE)
-        texts[number] += gap if is_apart else " "
+        needs_space = not gap and texts[number][-1:] not in ("", *_UNSPACED_ENDS)
+        texts[number] += " " if needs_space else gap
     return "".join(texts)
 
 
@@ -69,47 +69,47 @@ def sentence_splitter(language: str) -> Callable[[str], list[str]]:
     """
     import sentencex
 
-    return functools.partial(_divided, functools.partial(sentencex.segment, language or "en"))
+    return functools.partial(_split_line, functools.partial(sentencex.segment, language or "en"))
 
 
-def _divided(segment: Callable[[str], list[str]], line: str) -> list[str]:
+def _split_line(segment: Callable[[str], list[str]], line: str) -> list[str]:
     """Splits a line by `segment`, part by part, since `segment` takes quadratic time."""
     # sentencex cannot read some spaces of several bytes.
     plain = _POINT.sub(",", _SPACES.sub(" ", line)).translate(_KNOWN_STOPS)
     notes = [match.span() for match in _NOTES.finditer(line)]
-    plain = _without(plain, notes)
+    plain = _remove_spans(plain, notes)
     parts, remainder = [], ""
-    for first in range(0, len(plain), _AT_ONCE):
-        part = remainder + plain[first : first + _AT_ONCE]
+    for start in range(0, len(plain), _PART_CHARACTERS):
+        part = remainder + plain[start : start + _PART_CHARACTERS]
         # The last sentence may continue in the next part.
-        *complete, remainder = _segmented(segment, part) or [part]
+        *complete, remainder = _segment(segment, part) or [part]
         parts += complete
-        if len(remainder) > _AT_ONCE:
+        if len(remainder) > _PART_CHARACTERS:
             end = remainder.rfind(" ") + 1 or len(remainder)
             parts.append(remainder[:end])
             remainder = remainder[end:]
     ends = itertools.accumulate(map(len, [*parts, remainder]))
-    return _apart(line, _with(ends, notes))
+    return _split_at(line, _restore_positions(ends, notes))
 
 
-def _without(text: str, spans: Sequence[tuple[int, int]]) -> str:
+def _remove_spans(text: str, spans: Sequence[tuple[int, int]]) -> str:
     """Returns a text without some spans of it."""
     starts, ends = zip(*spans, strict=True) if spans else ((), ())
     gaps = zip((0, *ends), (*starts, len(text)), strict=True)
     return "".join(text[start:end] for start, end in gaps)
 
 
-def _with(places: Iterable[int], spans: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """Maps places in the result of `_without` to places in the whole text."""
+def _restore_positions(positions: Iterable[int], spans: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Maps positions in the result of `_remove_spans` to positions in the whole text."""
     number = left_out = 0
-    for place in places:
-        while number < len(spans) and spans[number][0] < place + left_out:
+    for position in positions:
+        while number < len(spans) and spans[number][0] < position + left_out:
             left_out += spans[number][1] - spans[number][0]
             number += 1
-        yield place + left_out
+        yield position + left_out
 
 
-def _segmented(segment: Callable[[str], list[str]], text: str) -> list[str]:
+def _segment(segment: Callable[[str], list[str]], text: str) -> list[str]:
     try:
         return segment(text)
     except BaseException as error:
@@ -119,15 +119,15 @@ def _segmented(segment: Callable[[str], list[str]], text: str) -> list[str]:
         return [text]
 
 
-def _apart(line: str, ends: Iterable[int]) -> list[str]:
-    """Divides a line at those ends that have white space or a full-width stop, unlike README.Md."""
+def _split_at(line: str, ends: Iterable[int]) -> list[str]:
+    """Splits a line at the ends after white space or a dividing stop; README.Md stays whole."""
     signs = ((end, line[end - 1 : end]) for end in ends)
-    dividing_ends = (end for end, sign in signs if sign.isspace() or sign in _DIVIDING)
-    places = sorted({0, *dividing_ends, len(line)})
-    apart = []
-    for start, end in itertools.pairwise(places):
-        if match := _IN_BRACKETS.match(line, start, end):
-            apart.append(match[0])
+    dividing_ends = (end for end, sign in signs if sign.isspace() or sign in _DIVIDING_STOPS)
+    positions = sorted({0, *dividing_ends, len(line)})
+    parts = []
+    for start, end in itertools.pairwise(positions):
+        if match := _BRACKETED_SENTENCE.match(line, start, end):
+            parts.append(match[0])
             start = match.end()
-        apart.append(line[start:end])
-    return apart
+        parts.append(line[start:end])
+    return parts

@@ -43,14 +43,14 @@ class SourceFile:
     """A file in --tmp_dir: text in a format of `t2t_keras.text.formats`, or an archive."""
 
     name: str  # Its file name in --tmp_dir.
-    # Where to download it, "" if it must be put there by hand. The content of a URL that ends in
-    # ".gz" is decompressed, unless the name ends in ".gz" too.
+    # Address to download it from; "" = it must be put into --tmp_dir by hand. The content of a URL
+    # that ends in ".gz" is decompressed, unless the name ends in ".gz" too.
     url: str = ""
     size: int | None = None  # Bytes of the file as it stands in --tmp_dir, None if unknown.
     sha256: str = ""  # Checksum in hex, "" if unknown.
     md5: str = ""  # Checksum, if no SHA-256 was published.
-    # For a tar archive, the possible file names of the text, without folders; the first existing
-    # one is read. Two texts of an archive share no names.
+    # For a tar archive, the possible file names of the text, without folders; the first one that
+    # exists is read. Two texts of an archive share no names.
     members: tuple[str, ...] = ()
 
     @property
@@ -122,8 +122,8 @@ class PreparedText:
         """Name of the corpus in `mix`."""
         return self.dataset.partition("/")[0]
 
-    def prepared(self) -> Path | None:
-        """Returns the directory of the prepared data set's newest version, if it is there."""
+    def newest_directory(self) -> Path | None:
+        """Returns the directory of the newest prepared version of the data set, if it is there."""
         versions = (self.data_dir / self.dataset).glob("*/dataset_info.json")
         return max((path.parent for path in versions), key=_version, default=None)
 
@@ -133,7 +133,7 @@ class PreparedText:
         return [file for file in self.archives if not (folder / file.name).exists()]
 
 
-FOLDER = "plain_text"
+PLAIN_TEXT_FOLDER = "plain_text"
 # Increase it when a reader converts a file differently.
 _READERS_VERSION = 1
 
@@ -157,7 +157,7 @@ def plain_text(
     except OSError as error:
         raise UserError(
             f"{error.filename or tmp_dir} cannot be read or written: {error.strerror or error}. "
-            f"The plain text of archives and other formats goes to {FOLDER}/ in --tmp_dir.",
+            f"Archives and other formats are converted into {PLAIN_TEXT_FOLDER}/ in --tmp_dir.",
             code="not_read",
         ) from error
 
@@ -171,38 +171,38 @@ def _plain_pair(corpus: ParallelFiles | PreparedText, tmp_dir: Path) -> tuple[Pa
     elif holds_both_languages(corpus.source.name):
         name = corpus.source.name
         path, stem = tmp_dir / name, plain_name(name)
-        lines, order = _read(path, corpus.languages), -1 if corpus.swapped else 1
+        lines, order = _read_lines(path, corpus.languages), -1 if corpus.swapped else 1
     else:
-        return _plain(corpus.source, tmp_dir), _plain(corpus.target, tmp_dir)
-    folder = _folder(name, path, tmp_dir)
+        return _plain_file(corpus.source, tmp_dir), _plain_file(corpus.target, tmp_dir)
+    folder = _make_folder(name, path, tmp_dir)
     columns = "-".join(corpus.languages[::order])
     source, target = (folder / f"{stem}.{columns}.{code}" for code in corpus.languages)
     _convert(path, [source, target][::order], lines)
     return source, target
 
 
-def _plain(file: SourceFile, tmp_dir: Path) -> Path:
+def _plain_file(file: SourceFile, tmp_dir: Path) -> Path:
     path = tmp_dir / file.name
     if not file.members and is_plain(file.name) and not is_utf16(path):
         return path
-    plain = _folder(file.name, path, tmp_dir) / plain_name((*file.members, file.name)[0])
+    plain = _make_folder(file.name, path, tmp_dir) / plain_name((*file.members, file.name)[0])
     if not file.members:
-        _convert(path, [plain], _read(path))
+        _convert(path, [plain], _read_lines(path))
     return plain
 
 
-def _read(path: Path, languages: tuple[str, str] = ("", "")) -> Iterator[tuple[bytes, ...]]:
+def _read_lines(path: Path, languages: tuple[str, str] = ("", "")) -> Iterator[tuple[bytes, ...]]:
     with path.open("rb") as stream:
         yield from read_text_file(stream, path.name, languages)
 
 
 def _convert(path: Path, plain: Sequence[Path], lines: Iterable[tuple[bytes, ...]]) -> None:
     if not all(file.exists() for file in plain):
-        with _replaced(plain, path) as outputs:
-            _write(lines, outputs)
+        with _replace_plain_files(plain, path) as outputs:
+            _write_lines(lines, outputs)
 
 
-def _write(lines: Iterable[tuple[bytes, ...]], outputs: Sequence[BinaryIO]) -> None:
+def _write_lines(lines: Iterable[tuple[bytes, ...]], outputs: Sequence[BinaryIO]) -> None:
     for texts in lines:
         for text, output in zip(texts, outputs, strict=True):
             output.write(text + b"\n")
@@ -211,14 +211,14 @@ def _write(lines: Iterable[tuple[bytes, ...]], outputs: Sequence[BinaryIO]) -> N
 def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
     """Writes the missing texts of an archive; each is named after its first member."""
     path = tmp_dir / files[0].name
-    plain = {file.members: _plain(file, tmp_dir) for file in files}
+    plain = {file.members: _plain_file(file, tmp_dir) for file in files}
     plain = {names: path for names, path in plain.items() if not path.exists()}
     if not plain:
         return
     # Members come in any order: `best` has the index in `names` of the best member so far.
     best = {names: len(names) for names in plain}
     with (
-        _replaced(plain.values(), path, files[0].size) as outputs,
+        _replace_plain_files(plain.values(), path, files[0].size) as outputs,
         path.open("rb") as file,
         show_reading(file, path.stat().st_size, path.name) as progress_stream,
         # Read as a stream: going back would decompress the archive again.
@@ -234,7 +234,7 @@ def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
                     stream = archive.extractfile(member)
                     assert stream is not None  # `isfile()` says that it has content.
                     with stream:
-                        _write(read_text_file(stream, f"{path.name}/{name}"), [output])
+                        _write_lines(read_text_file(stream, f"{path.name}/{name}"), [output])
                     break
             if not any(best.values()):
                 break
@@ -247,14 +247,14 @@ def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
             )
 
 
-def _folder(name: str, path: Path, tmp_dir: Path) -> Path:
+def _make_folder(name: str, path: Path, tmp_dir: Path) -> Path:
     """Makes the folder of a file's plain text, and removes folders of the file's older versions."""
-    # A single level, since the name may lead out of `tmp_dir`.
+    # One folder level, since the name may lead out of `tmp_dir`.
     name = name.replace("%", "%25").replace("/", "%2F")
     status = path.stat()
     identity = f"{_READERS_VERSION} {name} {status.st_size} {status.st_mtime_ns}"
     fingerprint = hashlib.sha256(identity.encode()).hexdigest()[:12]
-    folder = Path(tmp_dir) / FOLDER / f"{name}.{fingerprint}"
+    folder = Path(tmp_dir) / PLAIN_TEXT_FOLDER / f"{name}.{fingerprint}"
     folder.mkdir(parents=True, exist_ok=True)
     for sibling in folder.parent.iterdir():
         if sibling != folder and re.fullmatch(rf"{re.escape(name)}\.[0-9a-f]{{12}}", sibling.name):
@@ -263,10 +263,10 @@ def _folder(name: str, path: Path, tmp_dir: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _replaced(
+def _replace_plain_files(
     plain: Iterable[Path], path: Path, expected_size: int | None = None
 ) -> Iterator[list[BinaryIO]]:
-    """Opens the plain files of `path` for writing, all or none; names `path` in errors."""
+    """Yields the plain files of `path`, open; replaces all or none. Errors name `path`."""
     try:
         with contextlib.ExitStack() as stack:
             yield [stack.enter_context(atomic_writer(output)) for output in plain]
@@ -289,8 +289,8 @@ def fetch(files: Iterable[SourceFile], tmp_dir: Path) -> None:
 
     A `UserError` lists all missing files and where to put them.
     """
-    by_name = {file.name: file for file in files}
-    missing = [file for name, file in by_name.items() if not (tmp_dir / name).exists()]
+    distinct_files = {file.name: file for file in files}.values()
+    missing = [file for file in distinct_files if not (tmp_dir / file.name).exists()]
     if any(not file.url for file in missing):
         reason = "they cannot be downloaded" if tmp_dir.is_dir() else "there is no such folder"
         raise _missing_error(missing, tmp_dir, reason)
@@ -339,8 +339,8 @@ def _download(file: SourceFile, path: Path) -> None:
         for name, expected in file.facts().items():
             actual = f"{output.tell():,}"
             if name != "bytes":
-                with Path(output.name).open("rb") as written:
-                    actual = hashlib.file_digest(written, name).hexdigest()
+                with Path(output.name).open("rb") as downloaded:
+                    actual = hashlib.file_digest(downloaded, name).hexdigest()
             if actual != expected:
                 raise UserError(
                     f"{file.url}: expected {name} {expected}, got {actual}. If the new file is "
@@ -366,7 +366,7 @@ def manual_directory(data_dir: Path) -> Path:
 
 def dataset_directory(text: PreparedText) -> Path:
     """Returns the directory of the prepared data set; prepares it first if necessary."""
-    if not (directory := text.prepared()):
+    if not (directory := text.newest_directory()):
         missing = text.missing_archives()
         if missing or not text.archives:
             raise UserError(
@@ -375,9 +375,9 @@ def dataset_directory(text: PreparedText) -> Path:
                 + "\n".join(f"  {file.name}  ({file.url})" for file in missing),
                 code="missing_source_files",
             )
-        with _faults_of(text) as builder:
+        with _open_builder(text) as builder:
             builder.download_and_prepare()
-        directory = text.prepared()
+        directory = text.newest_directory()
         assert directory is not None
     return directory
 
@@ -385,7 +385,7 @@ def dataset_directory(text: PreparedText) -> Path:
 def prepared_lines(text: PreparedText) -> Iterator[tuple[bytes, bytes]]:
     """Yields source and target of a prepared split; prints that some pairs may be missing."""
     order = "" if text.split == "train" else "; its lines are not in the official order"
-    with _faults_of(text) as builder:
+    with _open_builder(text) as builder:
         dataset = builder.as_dataset(split=text.split, shuffle_files=False)
         for example in dataset.as_numpy_iterator():
             source, target = (example[language] for language in text.languages)
@@ -398,7 +398,7 @@ def prepared_lines(text: PreparedText) -> Iterator[tuple[bytes, bytes]]:
 
 
 @contextlib.contextmanager
-def _faults_of(text: PreparedText) -> Iterator:
+def _open_builder(text: PreparedText) -> Iterator:
     """Yields the builder of a data set; errors name the data set."""
     try:
         import tensorflow_datasets as tfds

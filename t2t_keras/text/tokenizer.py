@@ -19,7 +19,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.files import path_inside, read_bounded, write_atomically
 from t2t_keras.registry import Registry
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
-from t2t_keras.text.sentences import PRIVATE
+from t2t_keras.text.sentences import PRIVATE_USE
 from t2t_keras.text.subword_sampling import SubwordSampler
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ VOCABULARY_KINDS = ("bpe", "unigram", "char")
 MAX_WORDS = 1 << 18
 
 _LINES_AT_ONCE = 1000
-_PRIVATE = re.compile(f"[{PRIVATE}]")
+_PRIVATE = re.compile(f"[{PRIVATE_USE}]")
 # Rarer characters are spelled in UTF-8 bytes: a stray line in another script must not fill the
 # vocabulary with characters seen once.
 _CHARACTER_COVERAGE = 0.99995
@@ -85,12 +85,12 @@ class Tokenizer(abc.ABC):
             return self.model_bytes.decode("utf-8").removesuffix("\n").split("\n")
         except UnicodeDecodeError as error:
             raise UserError(
-                f"{origin} is not UTF-8, as a {self.suffix} file is.", code="not_utf8"
+                f"{origin} is not UTF-8, but a {self.suffix} file must be.", code="not_utf8"
             ) from error
 
     @staticmethod
     def load(path: str | Path, source_path: str | Path = "") -> "Tokenizer":
-        """Reads a vocabulary; the suffix of its file tells its kind, by default SentencePiece's.
+        """Reads a vocabulary; the file's suffix tells the kind, by default SentencePiece's.
 
         Args:
           path: the file.
@@ -114,7 +114,7 @@ class Tokenizer(abc.ABC):
 
     @classmethod
     def load_saved(cls, directory: str | Path, record: Mapping[str, Any]) -> "Tokenizer":
-        """Reads the files of `save`; raises `UserError` if they are not those of the record."""
+        """Reads the files of `save`; raises `UserError` if they do not match the record."""
         path = path_inside(Path(directory), record["file"])
         source = record.get("source")
         tokenizer = cls.load(path, path_inside(Path(directory), source["file"]) if source else "")
@@ -148,7 +148,7 @@ class Tokenizer(abc.ABC):
         return record
 
     def with_source(self, source: "Tokenizer") -> "Tokenizer":
-        """Returns this tokenizer, for targets, with another one for sources."""
+        """Returns a tokenizer with this vocabulary for targets and `source` for sources."""
         return type(self)(self.model_bytes, source=source)
 
     @property
@@ -215,10 +215,10 @@ class Tokenizer(abc.ABC):
 
     def _until_end(self, ids: Iterable[int]) -> list[int]:
         """Returns the ids before the first EOS, without padding."""
-        before_eos = itertools.takewhile(EOS_ID.__ne__, self._checked(ids))
+        before_eos = itertools.takewhile(EOS_ID.__ne__, self._checked_ids(ids))
         return [i for i in before_eos if i != PADDING_ID]
 
-    def _checked(self, ids: Iterable[int]) -> list[int]:
+    def _checked_ids(self, ids: Iterable[int]) -> list[int]:
         ids, size = list(map(int, ids)), self.vocab_size
         for i in ids:
             if not 0 <= i < size:
@@ -230,8 +230,8 @@ class Tokenizer(abc.ABC):
         return ids
 
 
-def same_vocabulary(directory: str | Path, tokenizer: Tokenizer) -> str:
-    """Returns the problem settings that make data with a vocabulary saved in a directory."""
+def vocabulary_settings(directory: str | Path, tokenizer: Tokenizer) -> str:
+    """Returns the problem settings that use a vocabulary saved in a directory, as text."""
     record = tokenizer.record()
     settings = [f"vocab_file={Path(directory) / record['file']}"]
     if source := record.get("source"):
@@ -258,7 +258,7 @@ def load_processor(model_bytes: bytes, origin: object) -> sentencepiece.Sentence
     processor = sentencepiece.SentencePieceProcessor()
     try:
         processor.LoadFromSerializedProto(model_bytes)
-        # A piece, and so the message of an error, may not be valid UTF-8.
+        # Invalid UTF-8, in a piece or in SentencePiece's message, is a ValueError.
         "".join(map(processor.id_to_piece, range(processor.get_piece_size()))).encode()
     except (RuntimeError, TypeError, ValueError) as error:
         raise UserError(
@@ -288,7 +288,7 @@ class SentencePieceTokenizer(Tokenizer):
         if ids != [PADDING_ID, EOS_ID, UNKNOWN_ID]:
             raise UserError(
                 f"{origin}: expected the ids 0 for padding, 1 for the end of sentence, 2 for "
-                f"unknown words, got {', '.join(map(str, ids))} (-1: none). Train it with "
+                f"unknown words, got {', '.join(map(str, ids))} (-1 = none). Train it with "
                 f"--pad_id=0 --eos_id=1 --unk_id=2 --bos_id=-1, or let t2t-datagen learn one.",
                 code="other_ids",
             )
@@ -352,18 +352,18 @@ class SentencePieceTokenizer(Tokenizer):
 
     def sampler(self, sampling: float, nbest: int = 0) -> SubwordSampler:
         """See `Tokenizer`."""
-        model = parsed_model(self.dividing_model)
+        model = parsed_model(self.segmentation_model)
         if model.trainer_spec.model_type not in (
             model.trainer_spec.BPE,
             model.trainer_spec.UNIGRAM,
         ):
             super().sampler(sampling, nbest)
-        processor = sentencepiece.SentencePieceProcessor(model_proto=self.dividing_model)
+        processor = sentencepiece.SentencePieceProcessor(model_proto=self.segmentation_model)
         return SubwordSampler(model, processor, self._ids_of_pieces, sampling, nbest)
 
     @property
-    def dividing_model(self) -> bytes:
-        """The SentencePiece model that divides text; subclasses with only ids have another one."""
+    def segmentation_model(self) -> bytes:
+        """The SentencePiece model that divides text; a subclass may use another one for ids."""
         return self.model_bytes
 
     @functools.cached_property
@@ -372,17 +372,18 @@ class SentencePieceTokenizer(Tokenizer):
         return {self._processor.id_to_piece(i): i for i in ids}
 
     def _encode_by_word(self, lines: Sequence[str]) -> Iterator[np.ndarray]:
-        known = self._word_ids
-        if not known or len(known) >= MAX_WORDS:
+        cache = self._word_ids
+        if not cache or len(cache) >= MAX_WORDS:
             # " " encodes as two spaces: SentencePiece puts one in front of each word.
             two_spaces = self._processor.encode(" ")
-            known.clear()
-            known[""] = _packed(two_spaces[: len(two_spaces) // 2])
-        split = [line.split(" ") if line else () for line in lines]
-        new = list(set().union(*split).difference(known))
-        known.update(zip(new, map(_packed, self._processor.encode(new)), strict=True))
-        for words in split:
-            ids = b"".join(map(known.__getitem__, words))
+            cache.clear()
+            cache[""] = _packed(two_spaces[: len(two_spaces) // 2])
+        words_by_line = [line.split(" ") if line else () for line in lines]
+        new_words = list(set().union(*words_by_line).difference(cache))
+        new_ids = map(_packed, self._processor.encode(new_words))
+        cache.update(zip(new_words, new_ids, strict=True))
+        for words in words_by_line:
+            ids = b"".join(map(cache.__getitem__, words))
             yield np.frombuffer(ids + _packed([EOS_ID]), np.int32)
 
     def decode(self, sequences: Iterable[Iterable[int]]) -> list[str]:
@@ -391,7 +392,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """See `Tokenizer`; the piece of a byte is <0x41>, for example."""
-        return [self._processor.id_to_piece(i) for i in self._checked(ids)]
+        return [self._processor.id_to_piece(i) for i in self._checked_ids(ids)]
 
     def spell(self, other: "SentencePieceTokenizer") -> tuple[list[list[int]], int]:
         """Spells the pieces of another vocabulary in pieces of this one.
@@ -403,23 +404,23 @@ class SentencePieceTokenizer(Tokenizer):
         Returns:
           The ids of each piece, and the number of pieces that the vocabularies share.
         """
-        known = self.vocabulary()
-        model = parsed_model(self.dividing_model)
+        own_ids = self.vocabulary()
+        model = parsed_model(self.segmentation_model)
         model.normalizer_spec.add_dummy_prefix = False
         model.normalizer_spec.remove_extra_whitespaces = False
-        dividing = sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
-        other_processor, spelled, shared = other._processor, [], 0
+        splitter = sentencepiece.SentencePieceProcessor(model_proto=model.SerializeToString())
+        other_processor, spellings, num_shared = other._processor, [], 0
         for i, piece in enumerate(other.pieces(range(other.vocab_size))):
-            piece_id = i if i <= UNKNOWN_ID else known.get(piece)
-            shared += piece_id is not None
+            piece_id = i if i <= UNKNOWN_ID else own_ids.get(piece)
+            num_shared += piece_id is not None
             ids = [UNKNOWN_ID] if piece_id is None else [piece_id]
             if piece_id is None and not (
                 other_processor.is_byte(i) or other_processor.is_control(i)
             ):
-                parts = dividing.encode(piece.replace(SPACE, " "), out_type=str)
-                ids = [known.get(part, UNKNOWN_ID) for part in parts] or ids
-            spelled.append(ids)
-        return spelled, shared
+                parts = splitter.encode(piece.replace(SPACE, " "), out_type=str)
+                ids = [own_ids.get(part, UNKNOWN_ID) for part in parts] or ids
+            spellings.append(ids)
+        return spellings, num_shared
 
     def graph_tokenizer(self) -> "GraphTokenizer":
         """See `Tokenizer`."""
@@ -443,10 +444,10 @@ class SentencePieceTokenizer(Tokenizer):
 
 
 class _TrainingLines:
-    """Yields lines as SentencePiece can train on them.
+    """Yields lines in a form that SentencePiece can train on.
 
     Attributes:
-      error: the exception of the lines, or None; SentencePiece raises its text as a RuntimeError.
+      error: the exception while reading lines, or None; SentencePiece raises a RuntimeError then.
     """
 
     def __init__(self, lines: Iterable[str]):
@@ -458,7 +459,7 @@ class _TrainingLines:
             for line in self._lines:
                 if len(line) > _MAX_WORD_LENGTH:
                     line = re.sub(rf"[^ ]{{{_MAX_WORD_LENGTH}}}", r"\g<0> ", line)
-                # SentencePiece skips lines with its own sign for an unknown character.
+                # SentencePiece skips lines that contain its sign for unknown characters.
                 yield line.replace("\u2585", " ")
         except BaseException as error:
             self.error = error
@@ -478,7 +479,7 @@ def _training_options(kind: str) -> dict[str, Any]:
         bos_id=-1,
         normalization_rule_name="identity",
         remove_extra_whitespaces=False,
-        # Makes a word the same piece at the start of a line as inside it.
+        # Gives a word the same piece at the start of a line as inside a line.
         add_dummy_prefix=not is_char,
         byte_fallback=not is_char,
         character_coverage=1.0 if is_char else _CHARACTER_COVERAGE,

@@ -11,7 +11,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers import SharedEmbedding
 from t2t_keras.special_ids import UNKNOWN_ID
-from t2t_keras.text.tokenizer import SentencePieceTokenizer, same_vocabulary
+from t2t_keras.text.tokenizer import SentencePieceTokenizer, vocabulary_settings
 from t2t_keras.training.checkpoint_files import checkpoint_at, named_alternative
 from t2t_keras.training.checkpoints import assign_weights, other_hyperparameters, read_weights
 from t2t_keras.training.run_config import RunConfig
@@ -64,7 +64,7 @@ def warm_start(
             raise UserError(
                 f"--warm_start_from={source}: expected this data's vocabulary {new_checksum[:12]}, "
                 f"got {old_checksum[:12]}. Make the data with "
-                f"--problem_config={same_vocabulary(directory, other_run.vocabulary)}; or give "
+                f"--problem_config={vocabulary_settings(directory, other_run.vocabulary)}; or give "
                 f"--adapt_vocabulary, so that new pieces start as means of old ones.",
                 code="other_vocabulary",
             )

@@ -12,7 +12,7 @@ from t2t_keras import hyperparameters
 from t2t_keras.data.problem import Problem
 from t2t_keras.errors import UserError, shorten
 from t2t_keras.interop.importers import IMPORTERS
-from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
+from t2t_keras.text.tokenizer import Tokenizer, vocabulary_settings
 from t2t_keras.training.checkpoints import assign_weights, write_run
 from t2t_keras.training.run_config import RunConfig
 
@@ -110,7 +110,7 @@ def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origi
     print(f"{checkpoint} has the {model.count_params():,} weights of {origin}.")
     print(
         f"To train it further, make data with --problem_config="
-        f"{same_vocabulary(output_dir, imported.tokenizer)}, then train with "
+        f"{vocabulary_settings(output_dir, imported.tokenizer)}, then train with "
         f"--warm_start_from={output_dir} --hparams_set=auto"
     )
     return checkpoint

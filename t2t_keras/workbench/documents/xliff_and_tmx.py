@@ -6,7 +6,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from t2t_keras.errors import UserError
-from t2t_keras.text.formats import in_language, normalised
+from t2t_keras.text.formats import normalized_language, value_for_language
 from t2t_keras.workbench.documents.document import Change, SpanDocument, Unit, checked_languages
 from t2t_keras.workbench.documents.inline_codes import AROUND, Codes, codes_of
 from t2t_keras.workbench.documents.software_strings import (
@@ -441,10 +441,12 @@ class TmxDocument(BilingualDocument):
             return
         # The first of several variants of a language counts.
         variants = {
-            normalised(variant.language): variant for variant in element.children("tuv")[::-1]
+            normalized_language(variant.language): variant
+            for variant in element.children("tuv")[::-1]
         }
         source, target = (
-            in_language(variants, language) if language else None for language in self.languages
+            value_for_language(variants, language) if language else None
+            for language in self.languages
         )
         segment = source.child("seg") if source else None
         if not source or not segment:

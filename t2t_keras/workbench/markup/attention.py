@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from t2t_keras.text.alignment import count_words, piece_bytes, pieces_of_words, word_spans
+from t2t_keras.text.alignment import count_words, piece_bytes, piece_indices_by_word, word_spans
 
 
 def span_weights(
@@ -46,7 +46,7 @@ def _shares(pieces: Sequence[str], text: str, spans: Sequence[tuple[int, int]]) 
     spelled_text = b"".join(spelled)
     begin = spelled_text.rfind(text.encode("utf-8")) if len(spelled_text) >= len(text) else -1
     if begin < 0:
-        words = pieces_of_words(pieces)
+        words = piece_indices_by_word(pieces)
         num_before = max(max(words, default=0) + 1 - count_words(text), 0)
         word_starts = [start for start, _ in word_spans(text)]
         for column, (start, _) in enumerate(spans):

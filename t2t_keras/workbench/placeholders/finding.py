@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from t2t_keras.text.sentences import KATAKANA, UNSPACED
+from t2t_keras.text.sentences import KATAKANA, UNSPACED_SCRIPTS
 
 # Replace placeholders in the model's input, see `symbols`. They are in Unicode's last private
 # plane, because fonts and markup use the first private range.
@@ -122,7 +122,7 @@ _UNNUMBERED = re.compile(
 _LETTER = re.compile(r"[^\W\d_]")
 _NUMBERED = re.compile(r"%\d+\$.*")
 # Characters of scripts without spaces between words.
-ALONE = UNSPACED + KATAKANA
+ALONE = UNSPACED_SCRIPTS + KATAKANA
 # Characters that continue a word: Latin only after Latin, because other scripts attach particles.
 _WORDS = (r"[^\W\u0250-\u1dff\u1f00-\U0010ffff]", rf"[^\W{ALONE}]")
 _WORD_SIGNS = tuple(map(re.compile, _WORDS))

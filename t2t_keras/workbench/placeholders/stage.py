@@ -9,7 +9,7 @@ from typing import Any
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.lines import Draft, LineStage, Prepared, StageContext
-from t2t_keras.text.alignment import Alignment, count_words, restored_words
+from t2t_keras.text.alignment import Alignment, count_words, restored_word_ranges
 from t2t_keras.workbench.placeholders.finding import (
     Placeholder,
     as_word,
@@ -231,7 +231,7 @@ class ShieldedLine(Prepared):
         """See `Prepared`: a symbol may represent several words."""
         if not self.shield.originals:
             return pairs
-        sources, outputs = (restored_words(text, self.restore) for text in (source, output))
+        sources, outputs = (restored_word_ranges(text, self.restore) for text in (source, output))
         return [
             (s, t)
             for source_word, output_word in pairs

@@ -18,7 +18,7 @@ from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import Alignment, word_spans
 from t2t_keras.text.files import is_blank, is_text, normalized, read_text, trimmed
-from t2t_keras.text.sentences import KATAKANA, UNSPACED
+from t2t_keras.text.sentences import KATAKANA, UNSPACED_SCRIPTS
 from t2t_keras.workbench.placeholders import find as find_placeholders
 
 MARKS = (
@@ -319,9 +319,9 @@ def _token() -> re.Pattern:
     codes = range(0x20000)
     accents = [chr(i) for i in codes if unicodedata.category(chr(i)) in ("Mn", "Mc", "Me")]
     joiners = "".join(map(re.escape, accents)) + "\u200c\u200d"
-    letter = rf"[^\W{UNSPACED}{KATAKANA}]"
+    letter = rf"[^\W{UNSPACED_SCRIPTS}{KATAKANA}]"
     return re.compile(
-        rf"[{UNSPACED}][{joiners}]*|[{KATAKANA}]+|{letter}(?:{letter}|[{joiners}])*|[^\w\s]"
+        rf"[{UNSPACED_SCRIPTS}][{joiners}]*|[{KATAKANA}]+|{letter}(?:{letter}|[{joiners}])*|[^\w\s]"
     )
 
 

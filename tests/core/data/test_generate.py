@@ -19,7 +19,7 @@ from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import Problem
 from t2t_keras.io.files import locked_directory
 from t2t_keras.text.sources import CorpusInfo
-from t2t_keras.text.tokenizer import SentencePieceTokenizer, same_vocabulary
+from t2t_keras.text.tokenizer import SentencePieceTokenizer, vocabulary_settings
 
 SIZES = {"train": 230, "dev": 25, "test": 12}
 
@@ -185,7 +185,7 @@ def test_two_vocabularies(problem, tmp_dir, tmp_path, pairs_of):
     assert (source["size"], source["sha256"]) == (290, target.source.checksum)
     # Both files can be given again, and only together.
     files = [str(generated.directory / name) for name in ("vocab.model", "vocab.source.model")]
-    again = settings.override(problem, same_vocabulary(generated.directory, target))
+    again = settings.override(problem, vocabulary_settings(generated.directory, target))
     assert [again.vocab_file, again.source_vocab_file] == files
     same = generate(again, tmp_path / "second", tmp_dir)["vocabulary"]
     with refused("conflicting_settings", "vocab_file", "source_vocab_file"):

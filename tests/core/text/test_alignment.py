@@ -6,10 +6,10 @@ import pytest
 from t2t_keras.decoding.keras_engine import alignment_layer
 from t2t_keras.text.alignment import (
     count_words,
-    in_order,
-    pharaoh,
+    monotone_alignment,
     read_pharaoh,
     split_words,
+    to_pharaoh,
     word_alignment,
     word_numbers,
     word_spans,
@@ -67,7 +67,7 @@ def test_words_of_a_text_are_those_of_its_pieces():
 )
 def test_words_are_aligned_by_their_pieces(source, target, attention, expected):
     alignment = word_alignment(source, target, np.array(attention))
-    assert pharaoh(alignment) == expected
+    assert to_pharaoh(alignment) == expected
     assert read_pharaoh(expected) == alignment
 
 
@@ -94,7 +94,7 @@ def test_the_heaviest_pairs_in_order():
             for some_rows in itertools.combinations(range(rows), size)
             for some_columns in itertools.combinations(range(columns), size)
         )
-        actual = in_order(weights)
+        actual = monotone_alignment(weights)
         assert sum(weights[row, column] for column, row in actual) == pytest.approx(best)
         for side in zip(*actual, strict=True):
             assert list(side) == sorted(set(side))

@@ -19,7 +19,7 @@ from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import make_problem
 from t2t_keras.text.sources import (
-    FOLDER,
+    PLAIN_TEXT_FOLDER,
     ParallelFiles,
     PreparedText,
     SourceFile,
@@ -279,7 +279,7 @@ def test_an_archive_is_read_again_only_if_it_must_be(tmp_path):
     archive(path, {**MEMBERS, "./training/text.en": b"new\n"})
     ((source, target), _) = plain_text(ARCHIVED, tmp_path)
     assert (source.read_bytes(), target.read_bytes()) == (b"new\n", GERMAN)
-    assert [source.parent] == list((tmp_path / FOLDER).iterdir()) != [texts[0][0].parent]
+    assert [source.parent] == list((tmp_path / PLAIN_TEXT_FOLDER).iterdir()) != [texts[0][0].parent]
 
 
 def test_an_archive_that_is_cut_off(tmp_path):
@@ -306,14 +306,14 @@ def test_a_fault_leaves_nothing(tmp_path, content, code, names):
     pair = ParallelFiles(SourceFile("x.tsv.gz"), SourceFile("x.tsv.gz"), LANGUAGES)
     with refused(code, *names):
         plain_text([pair], tmp_path)
-    (folder,) = (tmp_path / FOLDER).iterdir()
+    (folder,) = (tmp_path / PLAIN_TEXT_FOLDER).iterdir()
     assert list(folder.iterdir()) == []
 
 
 def test_a_folder_that_cannot_be_made(tmp_path):
-    (tmp_path / FOLDER).write_text("a file where a folder should be")
+    (tmp_path / PLAIN_TEXT_FOLDER).write_text("a file where a folder should be")
     (tmp_path / "x.tsv").write_bytes(TSV)
-    with refused("not_read", FOLDER, "--tmp_dir"):
+    with refused("not_read", PLAIN_TEXT_FOLDER, "--tmp_dir"):
         plain_text([ParallelFiles(*[SourceFile("x.tsv")] * 2, LANGUAGES)], tmp_path)
 
 
@@ -361,11 +361,11 @@ def test_where_the_text_comes_from(data_dir, tmp_path):
 
 def test_the_newest_version_is_that_of_the_largest_numbers(data_dir):
     text = PreparedText("wmt14_translate/de-en", "train", ("en", "de"), data_dir)
-    assert text.prepared() is None
+    assert text.newest_directory() is None
     for version in ("1.9.0", "1.10.0", "1.2.0"):
         touch(data_dir / text.dataset / version / "dataset_info.json")
     (data_dir / text.dataset / "2.0.0").mkdir()  # It is still being prepared.
-    assert text.prepared().name == "1.10.0"
+    assert text.newest_directory().name == "1.10.0"
 
 
 def test_without_a_setting_it_is_in_the_home_folder(monkeypatch):

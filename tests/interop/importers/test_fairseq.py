@@ -16,7 +16,7 @@ from t2t_keras.interop.importers.fairseq import read_fairseq
 from t2t_keras.interop.importers.files import read_pytorch
 from t2t_keras.interop.importers.pickles import plain
 from t2t_keras.special_ids import SPACE
-from t2t_keras.text.tokenizer import same_vocabulary
+from t2t_keras.text.tokenizer import vocabulary_settings
 from t2t_keras.training.checkpoints import load_model
 
 FOLDER = Path(__file__).parent / "fixtures" / "fairseq"
@@ -30,7 +30,7 @@ LANGUAGES = ("en", "de")
 def test_answers(kind, import_run, check_answers, tmp_path, capsys):
     folder = FOLDER / kind
     run = import_run(tmp_path / "run", "fairseq", folder / "checkpoint.pt", f"{folder},{SPM}")
-    vocabulary = same_vocabulary(run, load_model(run).tokenizer)
+    vocabulary = vocabulary_settings(run, load_model(run).tokenizer)
     printed = capsys.readouterr().out
     assert f"--problem_config={vocabulary}," in printed
     assert f"--warm_start_from={run} " in printed

@@ -8,7 +8,7 @@ import tensorflow as tf
 from refusals import refused
 
 from t2t_keras.interop.tokenizers import WordTokenizer
-from t2t_keras.text.tokenizer import Tokenizer, same_vocabulary
+from t2t_keras.text.tokenizer import Tokenizer, vocabulary_settings
 
 WORDS = ["<blank>", "</s>", "<unk>", "a", "b@@", "c", "\u2028", "x\u00a0y"]
 LINES = ["a b@@ c", "", " a\t\x0b c ", "no no a", "</s> <unk> <blank>", "\u2028 x\u00a0y a\u2028c"]
@@ -46,8 +46,8 @@ def test_sources_with_a_vocabulary_of_their_own(tmp_path):
         Tokenizer.load_saved(tmp_path, both.record() | {"size": 99})
     assert len({tokenizer.checksum for tokenizer in (both, target, source)}) == 3
     files = f"vocab_file={tmp_path}/vocab.words", f"source_vocab_file={tmp_path}/vocab.source.words"
-    assert same_vocabulary(tmp_path, both) == ",".join([*files, "shared_vocabulary=false"])
-    assert same_vocabulary(tmp_path, target) == files[0]
+    assert vocabulary_settings(tmp_path, both) == ",".join([*files, "shared_vocabulary=false"])
+    assert vocabulary_settings(tmp_path, target) == files[0]
 
 
 @pytest.mark.parametrize(
