@@ -30,7 +30,7 @@ from t2t_keras.settings import setting
 from t2t_keras.text.alignment import Alignment, monotone_alignment
 from t2t_keras.text.tokenizer import Tokenizer
 
-# The name of the files of trees that another parser has made.
+# Name of the file or folder of another parser's trees.
 _SILVER = "silver"
 
 
@@ -53,7 +53,7 @@ class _Parsing(Problem):
     # F1 is the only score of trees.
     metrics: tuple[str, ...] = ()
     # The symbols of the vocabulary, see `with_vocabulary`.
-    known: frozenset[str] = frozenset()
+    known_symbols: frozenset[str] = frozenset()
 
     reversible: ClassVar[bool] = False
     is_plain_text: ClassVar[bool] = False
@@ -92,13 +92,13 @@ class _Parsing(Problem):
 
     def align(self, target: Sequence[str], weights: np.ndarray) -> Alignment:
         """Aligns each tag with a word, in order, by the largest sum of attention."""
-        tags = [number for number, symbol in enumerate(target) if is_tag(symbol, self.known)]
+        tags = [i for i, symbol in enumerate(target) if is_tag(symbol, self.known_symbols)]
         return [(word, tags[row]) for word, row in monotone_alignment(weights[tags])]
 
     def postprocess(self, source: str, output: str, alignment: Alignment | None = None) -> str:
         """Returns the tree over the words of a line, in brackets; "" for a line without words."""
         words = words_of(source)
-        tree, _ = rebuilt(symbols_of(output), words, self.known, alignment)
+        tree, _ = rebuilt(symbols_of(output), words, self.known_symbols, alignment)
         return bracketed(tree) if words else ""
 
     def postprocess_references(
@@ -110,7 +110,7 @@ class _Parsing(Problem):
 
     def with_vocabulary(self, tokenizer: Tokenizer) -> Self:
         """Returns the problem set up with the symbols of the vocabulary."""
-        return dataclasses.replace(self, known=symbols_among(tokenizer.vocabulary()))
+        return dataclasses.replace(self, known_symbols=symbols_among(tokenizer.vocabulary()))
 
     def score(
         self,
@@ -120,7 +120,7 @@ class _Parsing(Problem):
         alignments: Sequence[Alignment | None] | None = None,
     ) -> Score:
         """Returns F1 of the trees; raises `UserError` for a reference that does not fit."""
-        return score_parses(hypotheses, references, sources, self.known, alignments)
+        return score_parses(hypotheses, references, sources, self.known_symbols, alignments)
 
 
 @register_problem
@@ -154,7 +154,7 @@ class ParsingWsj(_Parsing):
 
     def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
         """Returns the `.mrg` files of the sections, without those for `parsing_wsj_semi`."""
-        return split_files(tmp_dir, besides=tmp_dir / _SILVER)
+        return split_files(tmp_dir, excluded_folder=tmp_dir / _SILVER)
 
 
 @register_problem
@@ -175,7 +175,7 @@ class ParsingWsjSemi(_Parsing):
                 f"{'both' if inside else 'neither'}.",
                 code="ambiguous_files" if inside else "missing_source_files",
             )
-        splits = split_files(tmp_dir, besides=folder)
+        splits = split_files(tmp_dir, excluded_folder=folder)
         return {**splits, "train": [*splits["train"], *(inside or [file])]}
 
 

@@ -57,9 +57,9 @@ def model_scorer(
     decoding = decode_config(decode_hparams, config.problem.decoding_defaults)
     translator = Translator(model, config.vocabulary, decoding, problem=config.problem)
     sources, references = generated.text(split)
-    short = [index for index, text in enumerate(sources) if 0 < len(text.split()) <= _SAMPLE_WORDS]
+    candidates = [i for i, text in enumerate(sources) if 0 < len(text.split()) <= _SAMPLE_WORDS]
     # Evenly spread, as neighbours may come from the same text.
-    sample = sorted({short[len(short) * sixth // 6] for sixth in (1, 3, 5)} if short else ())
+    sample = sorted({candidates[len(candidates) * n // 6] for n in (1, 3, 5)} if candidates else ())
 
     def score() -> tuple[Score, list[tuple[str, str, str]]]:
         score_of_split, lines = translate_and_score(translator, sources, references)
@@ -116,7 +116,7 @@ def evaluate_all(
             f"max_length={config.hparams.max_length}: the score includes them, the loss does not."
         )
 
-    def score_checkpoint(number: int, path: str) -> _Scored:
+    def score_checkpoint(number: int, path: str) -> _ScoredStep:
         start = time.monotonic()
         scalars = loss.measure()
         score, _ = score_model() if score_model else (None, None)
@@ -128,7 +128,7 @@ def evaluate_all(
 
     with locked_directory(directory, "t2t-eval"):
         template = run_result(config, output_dir, split, None, settings, text)
-        earlier_steps = _scored_before(files, template)
+        earlier_steps = _find_scored_steps(files, template)
         watcher = follow_run(output_dir, policy, min_steps, done=earlier_steps)
         checkpoints = watcher.loaded(lambda path: load_weights(step.model, path))
         scored = itertools.starmap(score_checkpoint, checkpoints)
@@ -139,7 +139,7 @@ def score_all(
     translations_dir: str | Path,
     references: Sequence[str],
     score: Callable[[Sequence[str], Sequence[str]], Any],
-    scored_by: dict[str, object],
+    score_settings: dict[str, object],
     *,
     source: str = "",
     event_dir: str | Path = "",
@@ -150,11 +150,11 @@ def score_all(
 
     Writes curves and results.jsonl to `event_dir`, by default the folder of the files. Skips steps
     before `min_steps`, and steps that the results already have with the same settings of
-    translation, references and `scored_by` (the settings of `score`). Scores the first hypothesis
+    translation, references and `score_settings` (those of `score`). Scores the first hypothesis
     of each line. `source`, the translated file or its name, is needed if there are several.
 
     Raises:
-      UserError: there are no translations, or of several texts, or they are parses; a file cannot
+      UserError: there are no translations, translations of several texts, or parses; a file cannot
         be read or written.
     """
     from t2t_keras.decoding.file_job import first_hypotheses
@@ -166,24 +166,24 @@ def score_all(
     provenance = read_json(path, "Translate again, or remove it.") if path.exists() else {}
     _refuse_raw_outputs(translations, str(provenance.get("problem", "")))
     text = printable(str(provenance.get("text", "")))
-    made_with = {
+    inputs = {
         "references": "\n".join(references),
         "provenance": json.dumps(provenance, sort_keys=True),
     }
     digests = {
         part: hashlib.sha256(content.encode("utf-8")).hexdigest()
-        for part, content in made_with.items()
+        for part, content in inputs.items()
     }
-    template = Result("", "", printable(name), text=text, decode={**scored_by, **digests})
+    template = Result("", "", printable(name), text=text, decode={**score_settings, **digests})
 
-    def score_file(step: int, path: str) -> _Scored:
+    def score_file(step: int, path: str) -> _ScoredStep:
         file_score = score(first_hypotheses(path, provenance), references)
         result = dataclasses.replace(template, steps=step, **score_fields(file_score))
         label = f"{path}, {text}" if text else path
         return result, {"bleu": file_score.bleu, "chrf": file_score.chrf}, f"{label}:\n{file_score}"
 
     files = _results_files(Path(event_dir or translations_dir))
-    earlier_steps = _scored_before(files, template)
+    earlier_steps = _find_scored_steps(files, template)
     watcher = CheckpointWatcher(
         lambda: files_by_name_and_step(translations_dir).get(name, {}),
         policy,
@@ -242,26 +242,27 @@ def _results_files(directory: Path, results_file: str | Path = "") -> list[Path]
 
 
 # A result, the points of its curves, and a report to print.
-_Scored = tuple[Result, Mapping[str, float], str]
+_ScoredStep = tuple[Result, Mapping[str, float], str]
 
 
-def _scored_before(files: Sequence[Path], template: Result) -> set[int]:
-    """Returns the steps in the first file that are like `template`; copies them to other files."""
-    known = [result for result in read_results(files[0]) if _kind(result) == _kind(template)]
+def _find_scored_steps(files: Sequence[Path], template: Result) -> set[int]:
+    """Returns the steps of the first file's results like `template`; copies these to the others."""
+    results = [result for result in read_results(files[0]) if _kind(result) == _kind(template)]
     for file in files[1:]:
         recorded = read_results(file)
-        for result in known:
+        for result in results:
             if result not in recorded:
                 append_result(file, result)
-    if known:
+    if results:
         print(
-            f"{files[-1]}: {len({result.steps for result in known}):,} already scored.", flush=True
+            f"{files[-1]}: {len({result.steps for result in results}):,} already scored.",
+            flush=True,
         )
-    return {result.steps for result in known if result.steps is not None}
+    return {result.steps for result in results if result.steps is not None}
 
 
 def _add_scores(
-    files: Sequence[Path], earlier_steps: set[int], scored: Iterable[_Scored], noun: str
+    files: Sequence[Path], earlier_steps: set[int], scored: Iterable[_ScoredStep], noun: str
 ) -> list[int]:
     """Adds scores to files and curves and prints them, as they come; returns the steps."""
     directory, curves = files[0].parent, None

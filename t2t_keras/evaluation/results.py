@@ -22,7 +22,7 @@ from t2t_keras.training.checkpoint_files import identity, step_of
 from t2t_keras.training.cost import read_cost
 from t2t_keras.training.run_config import RunConfig
 
-# Settings that let more than the model contribute to a score.
+# Settings by which something besides the model contributes to a score.
 _MORE_THAN_THE_MODEL = ("engine", "ensemble", "forbidden", "glossary", "prefixes")
 _MAX_LEVELS = 4  # nested lists and objects in a field
 
@@ -40,8 +40,8 @@ class Result:
       hparams: the hyperparameters that differ from the set, by name.
       random_seed: the seed of the run.
       steps: optimizer steps of the checkpoint; None = unknown, here and below.
-      checkpoint: SHA-256 of the weights, which distinguishes an average from its newest source, as
-        both have the same step; "" = unknown. See `checkpoint_checksum`.
+      checkpoint: SHA-256 of the weights, see `checkpoint_checksum`; "" = unknown. The step alone
+        does not distinguish an average from the newest of its checkpoints.
       averaged: number of averaged checkpoints; 1 = not averaged.
       target_tokens: target tokens of the training, without padding.
       seconds: duration of the training; see `TrainingCost`.
@@ -155,7 +155,7 @@ def read_results(path: str | Path) -> list[Result]:
         if not line.strip():
             continue
         try:
-            results.append(_result(json.loads(line)))
+            results.append(_parse_result(json.loads(line)))
         except UserError:
             raise
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -164,7 +164,7 @@ def read_results(path: str | Path) -> list[Result]:
     return results
 
 
-def _result(values: Any) -> Result:
+def _parse_result(values: Any) -> Result:
     """Returns a result from a line of JSON; raises TypeError, ValueError or OverflowError."""
     result = Result(**values)
     for name, kind in typing.get_type_hints(Result).items():
@@ -209,7 +209,7 @@ _COSTS = ("target_tokens", "seconds", "hardware")
 
 
 def run_result(
-    record: RunConfig,
+    config: RunConfig,
     checkpoint: str | Path,
     split: str,
     score: Any,
@@ -225,19 +225,19 @@ def run_result(
     """
     steps, averaged, folder = step_of(checkpoint), None, Path(checkpoint).parent
     cost = read_cost(checkpoint)
-    # A result is complete without a readable record of the run.
+    # Without a readable run.json, only `averaged` is unknown.
     with contextlib.suppress(UserError):
         averaged = RunConfig.load(folder).averaged if checkpoint else None
     measured = {name: getattr(cost, name) for name in _COSTS} if cost else {}
     measured |= {name: round(value, 6) for name, value in (scalars or {}).items()}
     return Result(
-        set=record.hparams_set,
-        problem=record.problem.name,
-        problem_config=record.problem.config(),
+        set=config.hparams_set,
+        problem=config.problem.name,
+        problem_config=config.problem.config(),
         split=split,
         text=text,
-        hparams=hyperparameters.changed_hparams(record.hparams, record.hparams_set),
-        random_seed=record.random_seed,
+        hparams=hyperparameters.changed_hparams(config.hparams, config.hparams_set),
+        random_seed=config.random_seed,
         steps=steps,
         checkpoint=checkpoint_checksum(checkpoint),
         averaged=averaged,

@@ -160,7 +160,7 @@ class SubwordTokenizer(Tokenizer):
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """See `Tokenizer`; the last piece of an escape shows its character."""
-        ids, pieces, num_shown = self._checked(ids), [], 0
+        ids, pieces, num_shown = self._checked_ids(ids), [], 0
         text = self._text([i for i in ids if i > EOS_ID])
         for number, i in enumerate(ids, 1):
             prefix = self._text([i for i in ids[:number] if i > EOS_ID])
@@ -277,7 +277,7 @@ class WordTokenizer(Tokenizer):
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """See `Tokenizer`."""
-        return [SPACE * (i > EOS_ID) + self._words[i] for i in self._checked(ids)]
+        return [SPACE * (i > EOS_ID) + self._words[i] for i in self._checked_ids(ids)]
 
     def graph_tokenizer(self) -> "GraphTokenizer":
         """See `Tokenizer`."""

@@ -32,11 +32,11 @@ from t2t_keras.parsing.trees import (
 from t2t_keras.text.alignment import Alignment
 
 # Sentences of up to this many words have a separate summary.
-SHORT = 40
+SHORT_SENTENCE_WORDS = 40
 MAX_ERRORS = 10
 
 _QUOTES = ("'", '"', "/")
-_NONE: Counter = Counter()
+_EMPTY: Counter = Counter()
 
 
 class Parameters(NamedTuple):
@@ -64,15 +64,15 @@ class _Quote(NamedTuple):
 
 
 class _Parse:
-    """The scored parts of a sentence's trees; `restored` leaves count although deleted."""
+    """The scored parts of a sentence's trees; `restored` = how often each deleted leaf counts."""
 
-    def __init__(self, trees: Sequence[Tree], parameters: Parameters, restored: Counter = _NONE):
+    def __init__(self, trees: Sequence[Tree], parameters: Parameters, restored: Counter = _EMPTY):
         self.length = 0  # Number of words, with deleted ones, without empty elements.
         self.words: list[str] = []  # The counted words.
         # (label, first word, word after the last) of the counted constituents.
         self.brackets: list[tuple[str, int, int]] = []
         self.quotes: list[_Quote] = []  # The quotation marks that may have been misread.
-        starts, numbers = [], itertools.count()
+        starts, leaf_numbers = [], itertools.count()
         for step, node in itertools.chain.from_iterable(map(walk, trees)):
             deleted = node.label in parameters.deleted
             if step is Step.OPEN:
@@ -84,7 +84,7 @@ class _Parse:
                     # Adverb phrases and particles are equivalent.
                     self.brackets.append(("ADVP" if label == "PRT" else label, start, end))
             else:
-                leaf = next(numbers)
+                leaf = next(leaf_numbers)
                 self.length += node.label != EMPTY_ELEMENT
                 if node.label in parameters.quotes and node.word in _QUOTES:
                     self.quotes.append(_Quote(leaf, len(self.words), deleted))
@@ -212,14 +212,14 @@ def evalb(
         if score is None:
             break
         total += score
-        if score.words <= SHORT:
+        if score.words <= SHORT_SENTENCE_WORDS:
             short += score
         yield (
             f"{number:4d} {score.words:5d} {score.errors + 2 * score.skipped:5d} "
             f"{score.recall:6.2f} {score.precision:6.2f} {score.matched:7d} {score.gold:4d} "
             f"{score.test:4d} {score.f1:6.2f}"
         )
-    yield from (*_summary("All", total), *_summary(f"len<={SHORT}", short))
+    yield from (*_summary("All", total), *_summary(f"len<={SHORT_SENTENCE_WORDS}", short))
 
 
 def _score_lines(
@@ -256,8 +256,8 @@ def _summary(title: str, score: Score) -> list[str]:
 
 
 _PUNCTUATION = PARAMETERS["COLLINS"].deleted
-# The rows of F1 by length in words, with their greatest lengths.
-_ROWS = {"1-10": 10, "11-20": 20, "21-30": 30, "31-40": 40, "41 and more": math.inf}
+# Rows of F1 by sentence length, and the maximum number of words in each.
+_MAX_WORDS_BY_ROW = {"1-10": 10, "11-20": 20, "21-30": 30, "31-40": 40, "41 and more": math.inf}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -265,13 +265,13 @@ class ParsingScore:
     """The scores of parses against references; `str()` returns a report."""
 
     brackets: Score  # The score of all sentences.
-    by_length: dict[
-        str, Score
-    ]  # Scores by the number of words in the sentence: "1-10", "11-20", ...
+    # Scores by the number of words in the sentence: "1-10", "11-20", ...
+    by_length: dict[str, Score]
     repairs: Counter  # Number of repairs of each kind.
     repaired: int  # Number of outputs that were not trees over the words.
     right_tags: int  # Number of words with the reference's tag.
-    punctuation: int  # Number of sentences whose parse tags other words as punctuation.
+    # Number of sentences whose parse and reference tag different words as punctuation.
+    punctuation_errors: int
 
     @property
     def f1(self) -> float:
@@ -300,10 +300,10 @@ class ParsingScore:
         if self.repairs:
             kinds = self.repairs.most_common()
             report += ": " + "; ".join(f"{number:,} {kind}" for kind, number in kinds)
-        if self.punctuation:
+        if self.punctuation_errors:
             report += (
-                f"\nevalb itself would leave out {self.punctuation:,} sentences, whose parses tag "
-                f"other words as punctuation than the references"
+                f"\nevalb itself would leave out {self.punctuation_errors:,} sentences: parse and "
+                f"reference tag different words as punctuation"
             )
         return report
 
@@ -312,7 +312,7 @@ def score_parses(
     hypotheses: Sequence[str],
     references: Sequence[str],
     sources: Sequence[str],
-    known: Collection[str] = (),
+    known_symbols: Collection[str] = (),
     alignments: Sequence[Alignment | None] | None = None,
 ) -> ParsingScore:
     """Repairs outputs and scores them.
@@ -320,17 +320,17 @@ def score_parses(
     evalb skips a sentence whose parse and reference tag different words as punctuation. Here such a
     tag counts as wrong, and the reference's tags decide which brackets count. Hypotheses are
     symbols separated by spaces; references are trees as symbols or in brackets. For `alignments`
-    and `known` see `rebuilt`; `known` does not apply to references.
+    and `known_symbols` see `rebuilt`; `known_symbols` does not apply to references.
     """
     counts = [len(hypotheses), len(references), len(sources)]
     if len(set(counts)) > 1 or not hypotheses:
         raise UserError(
-            f"Expected as many parses, references and sentences, at least one of each; got "
+            f"Expected equal numbers of parses, references and sentences, at least one each; got "
             f"{', '.join(map(str, counts))}.",
             code="unequal_counts",
         )
-    by_length, repairs = dict.fromkeys(_ROWS, Score()), Counter[str]()
-    repaired = right_tags = punctuation = 0
+    by_length, repairs = dict.fromkeys(_MAX_WORDS_BY_ROW, Score()), Counter[str]()
+    repaired = right_tags = punctuation_errors = 0
     sentences = [words_of(source) for source in sources]
     for hypothesis, sentence, gold, alignment in zip(
         hypotheses,
@@ -339,21 +339,22 @@ def score_parses(
         alignments or [None] * len(hypotheses),
         strict=True,
     ):
-        tree, repairs_here = rebuilt(symbols_of(hypothesis), sentence, known, alignment)
+        tree, repairs_here = rebuilt(symbols_of(hypothesis), sentence, known_symbols, alignment)
         repairs += repairs_here
         repaired += bool(repairs_here)
         gold_tags, tags = ([leaf.label for leaf in leaves(parse)] for parse in (gold, tree))
         right_tags += sum(map(str.__eq__, gold_tags, tags))
-        punctuation += any(
+        punctuation_errors += any(
             (right in _PUNCTUATION) != (tag in _PUNCTUATION)
             for right, tag in zip(gold_tags, tags, strict=True)
         )
         score, error = compare([gold], [retagged(tree, gold_tags)], PARAMETERS["COLLINS"])
         assert not error, error
-        by_length[next(row for row, longest in _ROWS.items() if len(tags) <= longest)] += score
+        row = next(row for row, limit in _MAX_WORDS_BY_ROW.items() if len(tags) <= limit)
+        by_length[row] += score
     total = sum(by_length.values(), Score())
     by_length = {row: score for row, score in by_length.items() if score.sentences}
-    return ParsingScore(total, by_length, repairs, repaired, right_tags, punctuation)
+    return ParsingScore(total, by_length, repairs, repaired, right_tags, punctuation_errors)
 
 
 def reference_trees(
@@ -369,8 +370,8 @@ def reference_trees(
         if repairs:
             tree = None
             with contextlib.suppress(TreeError, ValueError):
-                [only] = parsed(line, labelled=True)
-                tree = cleaned(only)
+                [labelled_tree] = parsed(line, labelled=True)
+                tree = cleaned(labelled_tree)
         if tree is None or words(tree) != list(sentence):
             raise UserError(
                 f"The reference in line {number} is not a tree over the words of its sentence: "

@@ -136,9 +136,9 @@ def symbols(tree: Tree) -> list[str]:
     return spelled[1:-1] if tree.label == ROOT and not tree.word else spelled
 
 
-def is_tag(symbol: str, known: Collection[str] = ()) -> bool:
-    """Returns whether a symbol is a word's tag; for `known` see `rebuilt`."""
-    return (not known or symbol in known) and _kind(symbol)[0] is Step.WORD
+def is_tag(symbol: str, known_symbols: Collection[str] = ()) -> bool:
+    """Returns whether a symbol is a word's tag; for `known_symbols` see `rebuilt`."""
+    return (not known_symbols or symbol in known_symbols) and _kind(symbol)[0] is Step.WORD
 
 
 def symbols_in(text: bytes) -> frozenset[str]:
@@ -165,26 +165,26 @@ def words_of(line: str) -> list[str]:
 
 
 def symbols_of(output: str) -> list[str]:
-    """Returns a model's output split in the same way as by `words_of`, as alignments need."""
+    """Returns the symbols of a model's output, split like `words_of`, so that alignments fit."""
     return re.findall(r"\S+", output, re.ASCII)
 
 
 def rebuilt(
     output: Sequence[str],
     words: Sequence[str],
-    known: Collection[str] = (),
+    known_symbols: Collection[str] = (),
     alignment: Sequence[tuple[int, int]] | None = None,
 ) -> tuple[Tree, Counter]:
-    """Returns the tree over some words that symbols describe; repairs invalid symbols.
+    """Returns the tree that symbols describe over some words; repairs invalid symbols.
 
     Closing an outer constituent closes the inner ones; closing a label that is not open closes the
     innermost constituent. A word without a tag gets XX and follows the word before it; at the start
     it precedes the first word with a tag. Tags without a word and constituents without words are
     dropped.
 
-    `known` are the symbols of the vocabulary; () = everything that is spelled as a symbol. It is
-    needed since a model can write a piece of a word right after a bracket, and so invent the label
-    "NPdog". `alignment` gives the word of each tag as pairs (word, symbol), both rising; a tag
+    `known_symbols` are the symbols of the vocabulary; () = everything that is spelled as a symbol.
+    They rule out labels that a model invents, such as "NPdog", by a piece of a word right after a
+    bracket. `alignment` gives the word of each tag as pairs (word, symbol), both rising; a tag
     without a pair has no word. None = the tags belong to the words in order.
 
     Returns:
@@ -192,7 +192,10 @@ def rebuilt(
     """
     builder, repairs = TreeBuilder(), Counter[str]()
     builder.open(ROOT)
-    kinds = [_kind(symbol) if not known or symbol in known else (None, "") for symbol in output]
+    kinds = [
+        _kind(symbol) if not known_symbols or symbol in known_symbols else (None, "")
+        for symbol in output
+    ]
     if alignment is None:
         tags = (number for number, (kind, _) in enumerate(kinds) if kind is Step.WORD)
         alignment = list(enumerate(tags))
@@ -290,15 +293,16 @@ def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]
 
     Raises `UserError` if the file cannot be read, or brackets do not match.
     """
-    pending, depth, first, begin = b"", 0, line, offset
+    pending, depth, first_line, start = b"", 0, line, offset
     with reading(path) as file:
         file.seek(offset)
         read = functools.partial(file.readline, MAX_TREE_BYTES + 1)
         for number, text in enumerate(iter(read, b""), line):
-            begin, first = (begin, first) if pending else (offset, number)
+            if not pending:
+                start, first_line = offset, number
             offset += len(text)
             pending += (
-                text.removeprefix(codecs.BOM_UTF8) if begin == 0 and number == first else text
+                text.removeprefix(codecs.BOM_UTF8) if start == 0 and number == first_line else text
             )
             depth += text.count(b"(") - text.count(b")")
             if depth < 0:
@@ -308,13 +312,13 @@ def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]
                 )
             if not depth and len(text) <= MAX_TREE_BYTES:
                 if pending.strip():
-                    yield TreeText(first, begin, pending)
+                    yield TreeText(first_line, start, pending)
                 pending = b""
             elif len(pending) > MAX_TREE_BYTES:
                 break
     if pending:
         raise UserError(
-            f"{path}:{first}: expected the end of the tree that begins here within "
+            f"{path}:{first_line}: expected the end of the tree that begins here within "
             f"{MAX_TREE_BYTES:,} bytes, got {depth} open brackets in line {number}.",
             code="bad_tree",
         )
@@ -348,7 +352,7 @@ class TreeError(Exception):
 
 
 def parsed(text: str, labelled: bool = False) -> list[Tree]:
-    """Returns the trees in a text; `labelled` requires labels of all constituents but the root.
+    """Returns the trees in a text; `labelled` requires a label on every constituent but the root.
 
     Raises `TreeError` if brackets do not match, or their content is not a tree.
     """
@@ -382,9 +386,9 @@ def cleaned(tree: Tree) -> Tree | None:
     """
     builder = TreeBuilder()
     builder.open(ROOT)
-    rooted = not tree.word and tree.label in _ROOT_LABELS
+    has_root = not tree.word and tree.label in _ROOT_LABELS
     for step, node in walk(tree):
-        if rooted and node is tree:
+        if has_root and node is tree:
             continue
         if step is Step.OPEN:
             builder.open(category(node.label))
@@ -406,11 +410,11 @@ def category(label: str) -> str:
 _SECTIONS = {"train": range(2, 22), "dev": range(22, 23), "test": range(23, 24)}
 
 _SECTION = re.compile(r"(\d\d)")
-_NAME = re.compile(r"wsj_(\d\d)\d\d", re.IGNORECASE)
+_WSJ_NAME = re.compile(r"wsj_(\d\d)\d\d", re.IGNORECASE)
 
 
 def files_below(directory: Path) -> list[Path]:
-    """Returns the files below a directory, sorted; follows links, as to a shared treebank.
+    """Returns the files below a directory, sorted; follows links, such as one to a shared treebank.
 
     Prints the names of folders that cannot be read.
     """
@@ -431,22 +435,22 @@ def files_below(directory: Path) -> list[Path]:
     return sorted(files)
 
 
-def split_files(directory: Path, besides: Path | None = None) -> dict[str, list[Path]]:
+def split_files(directory: Path, excluded_folder: Path | None = None) -> dict[str, list[Path]]:
     """Returns the `.mrg` files of train (sections 02 to 21), dev (22) and, if present, test (23).
 
-    Searches everything below the directory except the folder `besides`. A file's section is the
-    name of its folder, as in wsj/02/wsj_0201.mrg, or part of its own name. Prints missing sections.
+    Searches everything below the directory except `excluded_folder`. A file's section is the name
+    of its folder, as in wsj/02/wsj_0201.mrg, or part of its own name. Prints missing sections.
     Raises `UserError` if train or dev has no file, or a section has two files of the same name.
     """
     seen: dict[tuple[int, str], Path] = {}
     for path in files_below(directory):
-        named = _SECTION.fullmatch(path.parent.name) or _NAME.match(path.name)
-        outside = besides is None or not path.is_relative_to(besides)
-        if named and outside and path.suffix.lower() == ".mrg":
-            first = seen.setdefault((int(named[1]), path.name.lower()), path)
+        section = _SECTION.fullmatch(path.parent.name) or _WSJ_NAME.match(path.name)
+        is_included = excluded_folder is None or not path.is_relative_to(excluded_folder)
+        if section and is_included and path.suffix.lower() == ".mrg":
+            first = seen.setdefault((int(section[1]), path.name.lower()), path)
             if os.path.realpath(first) != os.path.realpath(path):
                 raise UserError(
-                    f"{first} and {path} are copies of one file of section {named[1]}. Give a "
+                    f"{first} and {path} are copies of one file of section {section[1]}. Give a "
                     f"--tmp_dir with one copy of the treebank.",
                     code="given_twice",
                 )
@@ -484,12 +488,12 @@ class TreeChunk(CorpusInfo):
     """Some trees of one or several files."""
 
     spans: tuple[Span, ...]
-    written_in: frozenset[str]
+    tree_symbols: frozenset[str]
 
     @property
     def symbols(self) -> frozenset[str]:
         """The brackets and tags that the trees are written in."""
-        return self.written_in
+        return self.tree_symbols
 
     @property
     def count(self) -> int:
@@ -502,7 +506,7 @@ class TreeChunk(CorpusInfo):
         return tuple(span.path for span in self.spans)
 
     def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
-        """See `Chunk`: yields sentences and trees as symbols; both are empty without words."""
+        """See `Chunk`: yields sentences and trees as symbols; both are "" without words."""
         for path, text in itertools.islice(self._texts(), skip, None, every):
             for tree in trees_of(text, path):
                 clean = cleaned(tree)
@@ -534,6 +538,6 @@ def tree_chunks(paths: Iterable[Path], chunk_trees: int) -> list[TreeChunk]:
         for path, group in itertools.groupby(chunk, key=operator.itemgetter(0)):
             (_, first), *more_spans = group
             spans.append(Span(path, first.offset, first.line, 1 + len(more_spans)))
-        written_in = symbols_in(b"".join(text.text for _, text in chunk))
-        chunks.append(TreeChunk(tuple(spans), written_in))
+        tree_symbols = symbols_in(b"".join(text.text for _, text in chunk))
+        chunks.append(TreeChunk(tuple(spans), tree_symbols))
     return chunks

@@ -29,7 +29,7 @@ class Words(Tokenizer):
         return [" ".join(self._words[i] for i in self._until_end(ids)) for ids in sequences]
 
     def pieces(self, ids):
-        return [f"\u2581{self._words[i]}" for i in self._checked(ids)]
+        return [f"\u2581{self._words[i]}" for i in self._checked_ids(ids)]
 
     def graph_tokenizer(self):
         raise NotImplementedError

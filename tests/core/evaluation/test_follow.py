@@ -55,8 +55,8 @@ def test_each_step_once_in_order(tmp_path, capsys):
 
 
 def test_what_changes_a_score_counts(tmp_path):
-    def score(references=REFERENCES, **scored_by):
-        return score_all(tmp_path, references, bleu, scored_by)
+    def score(references=REFERENCES, **score_settings):
+        return score_all(tmp_path, references, bleu, score_settings)
 
     translate(tmp_path, 5, HYPOTHESES)
     assert [score(), score()] == [[5], []]

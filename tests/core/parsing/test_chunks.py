@@ -53,7 +53,7 @@ def test_sections_wherever_they_stand(tmp_path, capsys):
         "parsed/mrg/wsj/00/wsj_0001.mrg", "parsed/mrg/wsj/24/wsj_2400.mrg",
         "parsed/mrg/brown/cf/cf01.mrg", "tagged/wsj/02/wsj_0201.pos", "silver/03/wsj_0301.mrg",
     )  # fmt: skip
-    splits = split_files(tmp_path, besides=tmp_path / "silver")
+    splits = split_files(tmp_path, excluded_folder=tmp_path / "silver")
     assert {split: [path.name for path in paths] for split, paths in splits.items()} == {
         "train": ["a.mrg", "wsj_0201.mrg", "WSJ_2100.MRG"],
         "dev": ["wsj_2201.mrg"],

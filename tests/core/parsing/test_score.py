@@ -66,7 +66,7 @@ def test_no_sentence_is_left_out_for_its_tags():
     score = score_parses(parses, SYMBOLS, SOURCES)
     assert (score.f1, score.repaired) == (100, 0)
     # Of 17 words four have a wrong tag.
-    assert (score.right_tags, score.punctuation) == (13, 2)
+    assert (score.right_tags, score.punctuation_errors) == (13, 2)
     assert f"tags {100 * 13 / 17:.2f}" in str(score)
 
 
