@@ -254,10 +254,8 @@ def _find_scored_steps(files: Sequence[Path], template: Result) -> set[int]:
             if result not in recorded:
                 append_result(file, result)
     if results:
-        print(
-            f"{files[-1]}: {len({result.steps for result in results}):,} already scored.",
-            flush=True,
-        )
+        num_steps = len({result.steps for result in results})
+        print(f"{files[-1]}: {num_steps:,} already scored.", flush=True)
     return {result.steps for result in results if result.steps is not None}
 
 

@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 _TEMPLATES = Path(__file__).with_name("templates")
 # Colours of series and heads, on light and on dark pages.
-ON_LIGHT = tuple("#4784fa #be3008 #107c69 #c656b1 #9b9624 #34027c #174e66 #6d2214".split())
-ON_DARK = tuple("#8da4f1 #f0b980 #129715 #c73793 #eef23e #8c58e1 #a3e7ec #da8092".split())
+LIGHT_COLORS = tuple("#4784fa #be3008 #107c69 #c656b1 #9b9624 #34027c #174e66 #6d2214".split())
+DARK_COLORS = tuple("#8da4f1 #f0b980 #129715 #c73793 #eef23e #8c58e1 #a3e7ec #da8092".split())
 
 
 def render(template: str, *, scripts: bool = False, **values: Any) -> str:
     """Returns a page that loads nothing, see `t2t_keras.io.pages.render`.
 
     Args:
-      template: name of the file.
-      scripts: the page may run the scripts in it.
-      **values: by their names in the template.
+      template: name of the template's file.
+      scripts: whether the page may run its scripts.
+      **values: values of the template's variables.
     """
     sources = {"style_src": "'unsafe-inline'"}
     if scripts:
         sources["script_src"] = "'unsafe-inline'"
-    colors = list(zip(ON_LIGHT, ON_DARK, strict=True))
+    colors = list(zip(LIGHT_COLORS, DARK_COLORS, strict=True))
     policy = pages.security_policy(**sources)
     return pages.render(_TEMPLATES, template, colors=colors, policy=policy, **values)
 
@@ -68,10 +68,10 @@ def check_format(path: str | Path, formats: Sequence[str]) -> None:
         )
 
 
-def save_figure(path: str | Path, draw: Callable[[], "Figure"], **page: Any) -> str:
+def save_figure(path: str | Path, draw: Callable[[], "Figure"], **options: Any) -> str:
     """Writes the matplotlib figure that `draw` returns, in the format of the name's ending.
 
-    `page` are arguments of `Figure.savefig`. Equal figures become equal bytes.
+    `options` are arguments of `Figure.savefig`. Equal figures become equal bytes.
 
     Returns:
       The characters that the font lacks, which the figure shows as boxes.
@@ -84,13 +84,13 @@ def save_figure(path: str | Path, draw: Callable[[], "Figure"], **page: Any) -> 
     content = io.BytesIO()
     kind = Path(path).suffix.lower().removeprefix(".")
     # Dates, and random names in SVG, would make the bytes differ.
-    date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
     with (
         matplotlib.rc_context({"svg.hashsalt": "t2t_keras"}),
         warnings.catch_warnings(record=True) as raised_warnings,
     ):
         warnings.simplefilter("always")
-        draw().savefig(content, format=kind, metadata=date, **page)
+        draw().savefig(content, format=kind, metadata=metadata, **options)
     write_atomically(Path(path), content.getvalue())
     return _missing_characters(raised_warnings)
 

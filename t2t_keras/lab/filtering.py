@@ -16,29 +16,29 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.files import as_json, is_stream, sha256_of
 from t2t_keras.text.files import count_lines, is_blank, read_lines, read_text
 
-# Written in the file of scores for pairs without a score.
-_BLANK, _LONG = "blank", "too long"
+# Reasons in the file of scores for pairs without a score.
+_BLANK_PAIR, _LONG_PAIR = "blank", "too long"
 _LINES_AT_ONCE = 100_000
-# Lines for the check of the languages.
-_LINES_SAMPLED = 1000
+# Lines that the check of the languages samples.
+_SAMPLED_LINES = 1000
 
 
-class Filtered(NamedTuple):
+class FilterResult(NamedTuple):
     """The result of a filter.
 
     Attributes:
       files: the written files: source, target.
       pairs: number of pairs of the text.
       num_kept: number of written pairs.
-      left_out: numbers of pairs without a score, by reason; never written.
-      lowest: lowest score of the written pairs.
+      left_out: numbers of pairs without a score, by reason; these are never written.
+      lowest_score: lowest score of the written pairs.
     """
 
     files: tuple[Path, Path]
     pairs: int
     num_kept: int
     left_out: Mapping[str, int]
-    lowest: float
+    lowest_score: float
 
     def __str__(self) -> str:
         unlikely = self.pairs - self.num_kept - sum(self.left_out.values())
@@ -46,7 +46,7 @@ class Filtered(NamedTuple):
         dropped = ", ".join(f"{count:,} {reason}" for reason, count in reasons.items() if count)
         return (
             f"{self.files[0]}, {self.files[1]}: {self.num_kept:,} of {self.pairs:,} pairs, with "
-            f"scores of {self.lowest:.4f} and more; dropped: {dropped or 'none'}."
+            f"scores of {self.lowest_score:.4f} and more; dropped: {dropped or 'none'}."
         )
 
 
@@ -72,12 +72,12 @@ def filter_pairs(
     forward: Translator | None = None,
     backward: Translator | None = None,
     keep: float = 1.0,
-) -> Filtered:
+) -> FilterResult:
     """Writes the pairs of a text that models find likely, in their order.
 
     The score of a pair is one model's log-probability per token, or `dual_scores` of two models.
     `<output>.scores` has a line of log-probabilities for each pair: forward, tab, backward. A job
-    with another `keep` uses them again; an interrupted job continues.
+    with another `keep` reuses this file; an interrupted job continues.
 
     Args:
       source: UTF-8 text, one sentence a line.
@@ -92,18 +92,18 @@ def filter_pairs(
         the models, the names of the files and the text disagree; the files are empty, differ in
         length, or cannot be read or written; or no pair would remain.
     """
-    both = {"forward": forward, "backward": backward}
-    models = {name: model for name, model in both.items() if model}
+    directions = {"forward": forward, "backward": backward}
+    models = {name: model for name, model in directions.items() if model}
     _check_arguments(models, keep, source, target)
     languages = _languages(models, source, target)
     outputs = {"scores": Path(f"{output}.scores")}
     outputs |= {side: Path(f"{output}.{code}") for side, code in languages.items()}
     outputs = resolve_outputs([source, target], outputs)
     scores_file = outputs.pop("scores")
-    pairs = _checked_lines(source, target, languages)
-    _score(models, source, target, scores_file)
+    pairs = _count_pairs(source, target, languages)
+    _write_scores(models, source, target, scores_file)
     scores, left_out = _read_scores(scores_file, len(models))
-    selected = _best(scores, keep)
+    selected = _best_pairs(scores, keep)
     if not selected.any():
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items() if count)
         raise UserError(
@@ -115,7 +115,7 @@ def filter_pairs(
         source, target, outputs, selected, {"keep": keep, "scores": sha256_of(scores_file)}
     )
     files = outputs["source"], outputs["target"]
-    return Filtered(files, pairs, int(selected.sum()), left_out, float(scores[selected].min()))
+    return FilterResult(files, pairs, int(selected.sum()), left_out, float(scores[selected].min()))
 
 
 def _check_arguments(
@@ -152,8 +152,8 @@ def _write_selected(
     def select(sources: Sequence[str], number: int, _: object) -> tuple[dict, Counter]:
         span = slice(number, number + len(sources))
         sides = {"source": sources, "target": targets[span]}
-        written = {side: itertools.compress(text, selected[span]) for side, text in sides.items()}
-        return written, Counter()
+        kept = {side: itertools.compress(text, selected[span]) for side, text in sides.items()}
+        return kept, Counter()
 
     run_line_job(source, outputs, provenance, select, _LINES_AT_ONCE)
 
@@ -194,7 +194,7 @@ def _languages(
     return languages
 
 
-def _checked_lines(source: str | Path, target: str | Path, languages: Mapping[str, str]) -> int:
+def _count_pairs(source: str | Path, target: str | Path, languages: Mapping[str, str]) -> int:
     """Returns the number of pairs; raises `UserError` for empty, unequal or swapped files."""
     sides = Path(source), Path(target)
     lines, target_lines = map(count_lines, sides)
@@ -206,11 +206,11 @@ def _checked_lines(source: str | Path, target: str | Path, languages: Mapping[st
         )
     if not lines:
         raise UserError(f"{source} and {target} are empty. Give text.", code="no_text")
-    every = 1 + lines // _LINES_SAMPLED
+    stride = 1 + lines // _SAMPLED_LINES
     sample = (
         [
             line.decode("utf-8", "replace")
-            for line in itertools.islice(read_lines(side), 0, None, every)
+            for line in itertools.islice(read_lines(side), 0, None, stride)
         ]
         for side in sides
     )
@@ -220,7 +220,7 @@ def _checked_lines(source: str | Path, target: str | Path, languages: Mapping[st
     return lines
 
 
-def _score(
+def _write_scores(
     models: Mapping[str, Translator], source: str | Path, target: str | Path, output: Path
 ) -> None:
     """Writes the models' log-probabilities, unless the file already has them."""
@@ -232,7 +232,7 @@ def _score(
         }
     )
     manifest = read_manifest(output)
-    # Compare both names, as the scores of one model do not serve for two.
+    # Compare both models' entries: scores by one model do not serve for two.
     names = {*provenance, "forward", "backward"}
     if all(manifest.get(name) == provenance.get(name) for name in names):
         return
@@ -241,7 +241,7 @@ def _score(
     def score(
         lines: Sequence[str], number: int, progress: Callable[[int], object]
     ) -> tuple[dict, Counter]:
-        scores = _scored(models, lines, targets[number : number + len(lines)])
+        scores = _score_lines(models, lines, targets[number : number + len(lines)])
         progress(len(lines))
         return {"scores": scores}, Counter()
 
@@ -256,7 +256,7 @@ def _identity(model: Translator) -> dict[str, Any]:
     return {"checkpoint": model.checkpoint_identity, "engine": model.engine.name, **settings}
 
 
-def _scored(
+def _score_lines(
     models: Mapping[str, Translator], sources: Sequence[str], targets: Sequence[str]
 ) -> list[str]:
     """Returns a line for each pair: its scores, or why it has none; see `_read_scores`."""
@@ -265,14 +265,14 @@ def _scored(
     lines = []
     for source, target, *pair_fits in zip(sources, targets, *fits, strict=True):
         blank = is_blank(source) or is_blank(target)
-        lines.append(_BLANK if blank else "" if all(pair_fits) else _LONG)
-    scored = [number for number, reason in enumerate(lines) if not reason]
+        lines.append(_BLANK_PAIR if blank else "" if all(pair_fits) else _LONG_PAIR)
+    numbers = [number for number, reason in enumerate(lines) if not reason]
     columns = []
     for name, model in models.items():
-        pairs = ([side[number] for number in scored] for side in sides[name])
+        pairs = ([side[number] for number in numbers] for side in sides[name])
         scores = model.score(*pairs)
         columns.append([score.log_prob / len(score.token_log_probs) for score in scores])
-    for number, values in zip(scored, zip(*columns, strict=True), strict=True):
+    for number, values in zip(numbers, zip(*columns, strict=True), strict=True):
         lines[number] = "\t".join(f"{value:.6f}" for value in values)
     return lines
 
@@ -280,15 +280,15 @@ def _scored(
 def _read_scores(path: Path, num_models: int) -> tuple[np.ndarray, dict[str, int]]:
     """Returns the scores [pairs], NaN = missing, and the numbers of missing ones by reason."""
     lines = read_text(path)
-    missing = [np.nan] * num_models
-    rows = [missing if line in (_BLANK, _LONG) else line.split("\t") for line in lines]
+    no_scores = [np.nan] * num_models
+    rows = [no_scores if line in (_BLANK_PAIR, _LONG_PAIR) else line.split("\t") for line in lines]
     log_probs = np.array(rows, np.float64).reshape(-1, num_models)
     scores = dual_scores(*log_probs.T) if num_models == 2 else log_probs[:, 0]
-    return scores, {reason: lines.count(reason) for reason in (_BLANK, _LONG)}
+    return scores, {reason: lines.count(reason) for reason in (_BLANK_PAIR, _LONG_PAIR)}
 
 
-def _best(scores: np.ndarray, keep: float) -> np.ndarray:
-    """Returns whether pairs are among the best, boolean [pairs]; earlier ones win ties."""
+def _best_pairs(scores: np.ndarray, keep: float) -> np.ndarray:
+    """Returns which pairs are among the best, boolean [pairs]; earlier ones win ties."""
     known = np.flatnonzero(~np.isnan(scores))
     ranked = known[np.argsort(-scores[known], kind="stable")]
     best = np.zeros(len(scores), bool)

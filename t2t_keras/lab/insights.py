@@ -12,7 +12,7 @@ from t2t_keras.decoding.translation import AttentionWeights, Hypothesis
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.lab.drawing import (
-    ON_LIGHT,
+    LIGHT_COLORS,
     changed_words,
     check_format,
     need_matplotlib,
@@ -64,12 +64,12 @@ DASHES = ((), (6, 3), (1.5, 2.5), (8, 2.5, 1.5, 2.5))
 
 def head_color(head: int) -> str:
     """Returns the colour of a head on white, "#rrggbb"."""
-    return ON_LIGHT[head % len(ON_LIGHT)]
+    return LIGHT_COLORS[head % len(LIGHT_COLORS)]
 
 
 def head_dashes(head: int) -> tuple[float, ...]:
     """Returns the lengths of dashes and gaps in a head's lines; () = solid lines."""
-    return DASHES[head // len(ON_LIGHT) % len(DASHES)]
+    return DASHES[head // len(LIGHT_COLORS) % len(DASHES)]
 
 
 KINDS = ("encoder", "decoder", "cross")
@@ -152,7 +152,7 @@ def attention_page(sentences: Iterable[SentenceInsights]) -> str:
     """
     data = {
         "sentences": list(map(_sentence, sentences)),
-        "colors": len(ON_LIGHT),
+        "colors": len(LIGHT_COLORS),
         "dashes": DASHES,
         "weightSteps": _WEIGHT_STEPS,
     }
@@ -187,12 +187,12 @@ FORMATS = (".png", ".svg", ".pdf")
 
 # Lengths in points, 1/72 inch, which are also the units of the drawing.
 _WORD_WIDTH = 13.0
-_BETWEEN_ROWS = 120.0
-_THICKEST = 2.4
+_ROW_DISTANCE = 120.0
+_MAX_THICKNESS = 2.4
 _HEADS_SPREAD = 8.0
 _FONT_SIZE = 9.0
 _GRAY = "#62605a"
-_LEAST_WEIGHT = 0.02
+_MIN_WEIGHT = 0.02
 _DOTS_PER_INCH = 300
 
 
@@ -205,13 +205,13 @@ def check_figure(path: str | Path, shape: Sequence[int], layer: int, heads: Sequ
     """
     need_matplotlib()
     check_format(path, FORMATS)
-    layers, all_heads = shape[:2]
-    if not 0 <= layer < layers:
-        raise UserError(f"The layer must be 0 to {layers - 1}, got {layer}.", code="bad_value")
-    if not heads or len(set(heads)) < len(heads) or not set(heads) <= set(range(all_heads)):
+    num_layers, num_heads = shape[:2]
+    if not 0 <= layer < num_layers:
+        raise UserError(f"The layer must be 0 to {num_layers - 1}, got {layer}.", code="bad_value")
+    if not heads or len(set(heads)) < len(heads) or not set(heads) <= set(range(num_heads)):
         head_list = ",".join(map(str, heads)) or "none"
         raise UserError(
-            f"Heads must be 0 to {all_heads - 1}, each at most once; got {head_list}.",
+            f"Heads must be 0 to {num_heads - 1}, each at most once; got {head_list}.",
             code="bad_value",
         )
 
@@ -228,8 +228,8 @@ def write_figure(path: str | Path, view: AttentionView, layer: int, heads: Seque
     Raises:
       UserError: the file cannot be written.
     """
-    page = {"dpi": _DOTS_PER_INCH, "bbox_inches": "tight", "pad_inches": 0.03}
-    return save_figure(path, lambda: _drawing(view, layer, heads), **page)
+    options = {"dpi": _DOTS_PER_INCH, "bbox_inches": "tight", "pad_inches": 0.03}
+    return save_figure(path, lambda: _drawing(view, layer, heads), **options)
 
 
 def _drawing(view: AttentionView, layer: int, heads: Sequence[int]) -> "Figure":
@@ -237,14 +237,14 @@ def _drawing(view: AttentionView, layer: int, heads: Sequence[int]) -> "Figure":
     from matplotlib.figure import Figure
 
     width = _WORD_WIDTH * max(len(view.queries), len(view.keys))
-    figure = Figure(figsize=(width / 72, _BETWEEN_ROWS / 72))
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(0, _BETWEEN_ROWS))
+    figure = Figure(figsize=(width / 72, _ROW_DISTANCE / 72))
+    axes = figure.add_axes((0, 0, 1, 1), xlim=(0, width), ylim=(0, _ROW_DISTANCE))
     axes.set_axis_off()
-    _draw_words(axes, view.queries, _BETWEEN_ROWS, direction=1)
+    _draw_words(axes, view.queries, _ROW_DISTANCE, direction=1)
     _draw_words(axes, view.keys, 0.0, direction=-1)
     for number, head in enumerate(heads):
-        apart = min(2.0, _HEADS_SPREAD / max(1, len(heads) - 1))
-        shift = (number - (len(heads) - 1) / 2) * apart
+        spacing = min(2.0, _HEADS_SPREAD / max(1, len(heads) - 1))
+        shift = (number - (len(heads) - 1) / 2) * spacing
         _draw_head(axes, view.weights[layer, head], head, shift)
     return figure
 
@@ -276,12 +276,12 @@ def _draw_words(
 def _draw_head(axes: "matplotlib.axes.Axes", weights: np.ndarray, head: int, shift: float) -> None:
     from matplotlib.collections import LineCollection
 
-    queries, keys = np.nonzero(weights >= _LEAST_WEIGHT)
-    above, below = (_WORD_WIDTH * (ends + 0.5) + shift for ends in (queries, keys))
+    queries, keys = np.nonzero(weights >= _MIN_WEIGHT)
+    query_x, key_x = (_WORD_WIDTH * (words + 0.5) + shift for words in (queries, keys))
     axes.add_collection(
         LineCollection(
-            [[(x, _BETWEEN_ROWS), (end, 0.0)] for x, end in zip(above, below, strict=True)],
-            linewidths=_THICKEST * weights[queries, keys],
+            [[(top, _ROW_DISTANCE), (end, 0.0)] for top, end in zip(query_x, key_x, strict=True)],
+            linewidths=_MAX_THICKNESS * weights[queries, keys],
             colors=head_color(head),
             linestyles=(0, head_dashes(head)) if head_dashes(head) else "solid",
             alpha=0.9,

@@ -25,7 +25,7 @@ AXES = {"steps": "steps", "hours": "hours of training, without evaluations and c
 FORMATS = (".png", ".svg")
 
 # The curves shown by default, with the titles of their axes.
-_USUAL = {
+_DEFAULT_CURVES = {
     "loss": "loss (nats a token)",
     "perplexity": "perplexity (of a token)",
     "bleu": "BLEU",
@@ -33,17 +33,17 @@ _USUAL = {
     "learning_rate": "learning rate",
     "tokens_per_second": "target tokens a second",
 }
-_SECONDS = "training_seconds"
-_LOGARITHMIC = ("perplexity", "gradient_norm")
-_FROM_ZERO = ("learning_rate", "tokens_per_second")
+_SECONDS_CURVE = "training_seconds"
+_LOGARITHMIC_CURVES = ("perplexity", "gradient_norm")
+_CURVES_FROM_ZERO = ("learning_rate", "tokens_per_second")
 # Name in the legend, and style, by the folder in a run.
-_KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+_STYLES: dict[str, tuple[str, dict[str, Any]]] = {
     "train": ("training (its loss with label smoothing)", dict(alpha=0.6)),
     "eval": ("dev set, while training", dict(marker="o")),
     "eval_dev": ("dev set, t2t-eval", dict(marker="s", linestyle="--")),
     "eval_test": ("test set, t2t-eval", dict(marker="^", linestyle=":")),
 }
-_OTHER_KIND: dict[str, Any] = dict(marker="x", linestyle="-.")
+_OTHER_STYLE: dict[str, Any] = dict(marker="x", linestyle="-.")
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
 
@@ -91,7 +91,7 @@ def run_curves(
     curves: dict[str, list[Curve]] = collections.defaultdict(list)
     for folder, label in zip(folders, labels, strict=True):
         kinds = _read_kinds(folder)
-        hours = _hours(folder, kinds) if over == "hours" else None
+        hours = _hours_by_step(folder, kinds) if over == "hours" else None
         for kind, points_by_name in kinds.items():
             for name, points in points_by_name.items():
                 x, y = np.array(list(points.items()), np.float64).T
@@ -104,7 +104,7 @@ def run_curves(
                 f"The curves are {', '.join(known)}.",
                 code="unknown_name",
             )
-    shown_names = names or [name for name in _USUAL if name in curves] or curves
+    shown_names = names or [name for name in _DEFAULT_CURVES if name in curves] or curves
     return {name: curves[name] for name in shown_names}
 
 
@@ -129,37 +129,37 @@ def _read_kinds(run: str) -> dict[str, dict[str, dict[int, float]]]:
     return kinds
 
 
-def _hours(
+def _hours_by_step(
     run: str, kinds: Mapping[str, Mapping[str, Mapping[int, float]]]
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Returns a function from steps to hours of training."""
     seconds = {step: cost.seconds for step, cost in read_costs(run).items()}
     for curves in kinds.values():
-        seconds |= curves.get(_SECONDS, {})
+        seconds |= curves.get(_SECONDS_CURVE, {})
     if not seconds:
         raise UserError(f"{run} has not recorded its hours: use --over=steps.", code="not_recorded")
-    steps, known = np.array(sorted({0: 0.0, **seconds}.items())).T
-    return lambda x: np.interp(x, steps, known) / 3600
+    known_steps, known_seconds = np.array(sorted({0: 0.0, **seconds}.items())).T
+    return lambda steps: np.interp(steps, known_steps, known_seconds) / 3600
 
 
 def text_plot(curves: Mapping[str, Sequence[Curve]], over: str) -> str:
     """Returns a line of blocks for each curve; curves of one name share their axes."""
     text_lines = []
-    for name, lines in curves.items():
-        x, y = (np.concatenate([getattr(line, axis) for line in lines]) for axis in "xy")
+    for name, group in curves.items():
+        x, y = (np.concatenate([getattr(curve, axis) for curve in group]) for axis in "xy")
         text_lines.append(f"{name}, {x.min():,.6g} to {x.max():,.6g} {AXES[over]}")
-        titles = [printable(f"{line.run}  {line.kind}") for line in lines]
+        titles = [printable(f"{curve.run}  {curve.kind}") for curve in group]
         width = max(map(len, titles))
         columns = min(max(shutil.get_terminal_size((80, 24)).columns - width - 27, 10), 60)
-        scale = _logarithm if name in _LOGARITHMIC else np.asarray
-        for title, line in zip(titles, lines, strict=True):
-            bins = _bins(line.x, x, columns)
+        scale = _logarithm if name in _LOGARITHMIC_CURVES else np.asarray
+        for title, curve in zip(titles, group, strict=True):
+            bins = _bins(curve.x, x, columns)
             counts = np.bincount(bins, minlength=columns)
-            means = np.bincount(bins, scale(line.y), minlength=columns) / np.maximum(counts, 1)
+            means = np.bincount(bins, scale(curve.y), minlength=columns) / np.maximum(counts, 1)
             levels = _bins(means, scale(y), len(_BLOCKS))
             blocks = "".join(np.where(counts > 0, np.array(list(_BLOCKS))[levels], " "))
             text_lines.append(
-                f"  {title:<{width}}  {blocks}  {line.y[0]:,.5g} to {line.y[-1]:,.5g}"
+                f"  {title:<{width}}  {blocks}  {curve.y[0]:,.5g} to {curve.y[-1]:,.5g}"
             )
     return "\n".join(text_lines)
 
@@ -195,7 +195,7 @@ def _drawing(curves: Mapping[str, Sequence[Curve]], over: str) -> "Figure":
     all_lines = [line for lines in curves.values() for line in lines]
     runs = dict.fromkeys(line.run for line in all_lines)
     colors = {run: palette[number % len(palette)] for number, run in enumerate(runs)}
-    styles = {line.kind: _KINDS.get(line.kind, (line.kind, _OTHER_KIND)) for line in all_lines}
+    styles = {line.kind: _STYLES.get(line.kind, (line.kind, _OTHER_STYLE)) for line in all_lines}
     columns = min(len(curves), 2)
     rows = -(-len(curves) // columns)
     figure = Figure(figsize=(5.2 * columns, 2.6 * rows + 0.8), layout="constrained")
@@ -207,14 +207,14 @@ def _drawing(curves: Mapping[str, Sequence[Curve]], over: str) -> "Figure":
             # A single point is invisible without a marker.
             mark = {"marker": "o"} if len(line.x) == 1 else {}
             axes.plot(line.x, line.y, color=colors[line.run], markersize=3.5, **mark | style)
-        axes.set_ylabel(_USUAL.get(name, name.replace("_", " ")))
+        axes.set_ylabel(_DEFAULT_CURVES.get(name, name.replace("_", " ")))
         axes.set_xlabel(AXES[over])
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
-        if name in _LOGARITHMIC:
+        if name in _LOGARITHMIC_CURVES:
             axes.set_yscale("log")
             axes.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1, 0.4)))
-        if name in _FROM_ZERO:
+        if name in _CURVES_FROM_ZERO:
             axes.set_ylim(bottom=0)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter("{x:,g}")

@@ -56,7 +56,7 @@ def define_flags(flags: Flags) -> None:
     flags.group("Compare runs, on --split or on --source and --reference")
     flags.paths("runs", "Directories of runs or CTranslate2 exports; the first is the baseline")
     flags.choice(
-        "split", "Set of the problem to compare on, without --source", ("dev", "test"), "dev"
+        "split", "Set of the runs' problem to compare on, without --source", ("dev", "test"), "dev"
     )
     define_common(flags, "data_dir")
     define_decode_hparams(flags)
@@ -84,8 +84,8 @@ def define_flags(flags: Flags) -> None:
     flags.choice("format", "Format of the report", tuple(_FORMATS), "text")
     flags.path("output", "File for the report; default: standard output")
     flags.group(HIDDEN)
-    meaning = "Settings of the test set, as newstest2014=filtered; the others are the runs'"
-    define_common(flags, problem_config=meaning)
+    help_text = "Settings of the test set, such as newstest2014=filtered; all others are the runs'"
+    define_common(flags, problem_config=help_text)
 
 
 @command(define_flags)
@@ -93,13 +93,13 @@ def run(flags: Flags) -> None:
     """Compares as the flags say."""
     _check_combination(flags)
     files = flags.reference, flags.source, flags.training_text
-    reads = [*filter(None, files), *(flags.translations or ()), *(flags.runs or ())]
+    inputs = [*filter(None, files), *(flags.translations or ()), *(flags.runs or ())]
     if flags.output:
         if is_stream(flags.output):
             raise UserError(
                 f"--output must name a regular file, got '{flags.output}'.", code="not_a_file"
             )
-        check_outputs(reads, [flags.output])
+        check_outputs(inputs, [flags.output])
         check_parent(Path(flags.output))
     if flags.training_text:
         check_readable(Path(flags.training_text))

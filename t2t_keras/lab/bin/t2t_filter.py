@@ -20,7 +20,7 @@ def define_flags(flags: Flags) -> None:
     flags.path("source", "Source text, one sentence a line")
     flags.path("target", "Translations of --source, line by line")
     flags.number("keep", "Share of the pairs to keep, the best first, as 0.7", 0)
-    flags.path("output", "Written files without their endings, which are the languages")
+    flags.path("output", "Path of the written files, to which the languages are added")
     flags.group("Models")
     flags.path("forward", "Run that translates the source's language to the target's")
     flags.path("backward", "Run that translates back")

@@ -43,9 +43,9 @@ def run(flags: Flags) -> None:
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.lab.insights import attention_page, attention_view, sentence_insights
 
-    record = recorded_run(flags)
+    config = recorded_run(flags)
     sentences = _sentences(flags)
-    figure = _figure(flags, record.hparams, sentences)
+    figure = _figure(flags, config.hparams, sentences)
     page = Path(flags.page or Path(flags.output_dir) / "insights.html")
     outputs = {"page": page} | ({"figure": Path(flags.figure)} if figure else {})
     check_outputs(filter(None, [flags.output_dir, flags.sentences_from_file]), outputs.values())

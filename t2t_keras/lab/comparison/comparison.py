@@ -27,7 +27,7 @@ _LENGTHS = (0, 5, 10, 15, 20, 30, 40, 60)
 _FREQUENCIES = (0, 1, 2, 5, 10, 100, 1_000)
 _POINTS = (5, 15, 30)
 # Sentences to show in each direction.
-_MAX_DIFFERENT = 10
+_MAX_SHOWN_SENTENCES = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,8 +94,8 @@ class Comparison:
       tokenize: sacreBLEU's tokenisation, for BLEU and for counting words.
       significance: the test of differences.
       metrics: the scores.
-      lengths: see `by_length`.
-      frequencies: see `by_frequency`.
+      length_buckets: see `by_length`.
+      frequency_buckets: see `by_frequency`.
       training_text: file that defines the frequencies; "" = the references.
       differences: differences between each other system and the baseline, sentence by sentence.
     """
@@ -104,8 +104,8 @@ class Comparison:
     tokenize: str
     significance: Significance
     metrics: Sequence[MetricScores]
-    lengths: Sequence[Bucket]
-    frequencies: Sequence[Bucket]
+    length_buckets: Sequence[Bucket]
+    frequency_buckets: Sequence[Bucket]
     training_text: str
     differences: Sequence[Differences]
 
@@ -123,7 +123,7 @@ def compare(
     """Compares systems' translations of a text.
 
     Args:
-      text: from `read_files` or `read_runs`.
+      text: the result of `read_files` or `read_runs`.
       metrics: names of metrics, see `score_systems`.
       tokenize: sacreBLEU's tokenisation; "" = the text's own.
       lowercase: whether to ignore case.
@@ -142,14 +142,14 @@ def compare(
         check_readable(path)
         training = (decoded(line, path, number) for number, line in enumerate(read_lines(path), 1))
     # Compute this first, since reading the training text may fail.
-    frequencies = by_frequency(text, tokenize, lowercase, training)
+    frequency_buckets = by_frequency(text, tokenize, lowercase, training)
     return Comparison(
         text,
         tokenize,
         significance,
         score_systems(text, metrics, tokenize, lowercase, significance, comet),
         by_length(text, tokenize, lowercase),
-        frequencies,
+        frequency_buckets,
         str(training_text),
         sentence_differences(text, lowercase),
     )
@@ -167,13 +167,13 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
         "tokenize": comparison.tokenize,
         "significance": dataclasses.asdict(comparison.significance),
         "systems": [
-            _system(system, number, comparison.metrics)
+            _system_json(system, number, comparison.metrics)
             for number, system in enumerate(text.systems)
         ],
-        "by_length": _buckets(comparison.lengths, names, "sentences"),
+        "by_length": _bucket_json(comparison.length_buckets, names, "sentences"),
         "by_frequency": {
             "counted_in": comparison.training_text or text.reference_file,
-            "buckets": _buckets(comparison.frequencies, names, "words"),
+            "buckets": _bucket_json(comparison.frequency_buckets, names, "words"),
         },
         "differences": [
             dataclasses.asdict(differences) | {"system": names[differences.system]}
@@ -182,7 +182,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _system(system: System, number: int, metrics: Sequence[MetricScores]) -> dict[str, Any]:
+def _system_json(system: System, number: int, metrics: Sequence[MetricScores]) -> dict[str, Any]:
     values = {name: value for name, value in vars(system).items() if name != "translations"}
     scores = {
         metric.name: {"signature": metric.signature} | dataclasses.asdict(metric.scores[number])
@@ -191,7 +191,7 @@ def _system(system: System, number: int, metrics: Sequence[MetricScores]) -> dic
     return values | {"metrics": scores}
 
 
-def _buckets(
+def _bucket_json(
     buckets: Sequence[Bucket], names: Sequence[str], count_name: str
 ) -> list[dict[str, Any]]:
     return [
@@ -215,7 +215,7 @@ def by_length(text: TranslatedText, tokenize: str, lowercase: bool) -> list[Buck
     split = word_splitter(tokenize, lowercase)
     lines: dict[int, list[int]] = {}
     for number, reference in enumerate(text.references):
-        lines.setdefault(_bucket(_LENGTHS, len(split(reference))), []).append(number)
+        lines.setdefault(_bucket_index(_LENGTHS, len(split(reference))), []).append(number)
     metrics = {
         "bleu": BLEU(tokenize=tokenize, lowercase=lowercase, force=True),
         "chrf": CHRF(lowercase=lowercase),
@@ -229,7 +229,7 @@ def by_length(text: TranslatedText, tokenize: str, lowercase: bool) -> list[Buck
 
     return [
         Bucket(
-            _range(_LENGTHS, bucket),
+            _range_label(_LENGTHS, bucket),
             len(lines[bucket]),
             {
                 name: [score(metric, system, lines[bucket]) for system in text.systems]
@@ -268,20 +268,20 @@ def by_frequency(
     counts = np.zeros((len(text.systems), 3, len(_FREQUENCIES)), np.int64)
     for system, table in zip(text.systems, counts, strict=True):
         for expected, line in zip(references, system.translations, strict=True):
-            written = Counter(split(line))
-            for row, words in zip(table, (expected, written, expected & written), strict=True):
+            produced = Counter(split(line))
+            for row, words in zip(table, (expected, produced, expected & produced), strict=True):
                 for word, count in words.items():
-                    row[_bucket(_FREQUENCIES, frequency[word])] += count
+                    row[_bucket_index(_FREQUENCIES, frequency[word])] += count
     buckets = []
     for bucket in np.flatnonzero(counts[0, 0]):
-        expected, written, right = counts[:, :, bucket].T
+        expected, produced, matched = counts[:, :, bucket].T
         values = {
-            "f1": 200 * right / (expected + written),
-            "precision": 100 * right / np.maximum(written, 1),
-            "recall": 100 * right / expected,
+            "f1": 200 * matched / (expected + produced),
+            "precision": 100 * matched / np.maximum(produced, 1),
+            "recall": 100 * matched / expected,
         }
         values = {name: share.tolist() for name, share in values.items()}
-        buckets.append(Bucket(_range(_FREQUENCIES, int(bucket)), int(expected[0]), values))
+        buckets.append(Bucket(_range_label(_FREQUENCIES, int(bucket)), int(expected[0]), values))
     return buckets
 
 
@@ -313,9 +313,9 @@ def sentence_differences(text: TranslatedText, lowercase: bool) -> list[Differen
         points = system_scores - scores[0]
         # Equal differences stay in the order of the text.
         order = np.argsort(-points, kind="stable")
-        best = [line for line in order[:_MAX_DIFFERENT] if points[line] > 0]
+        best = [line for line in order[:_MAX_SHOWN_SENTENCES] if points[line] > 0]
         order = np.argsort(points, kind="stable")
-        worst = [line for line in order[:_MAX_DIFFERENT] if points[line] < 0]
+        worst = [line for line in order[:_MAX_SHOWN_SENTENCES] if points[line] < 0]
         gains, losses = ([sentence(line, number) for line in lines] for lines in (best, worst))
         counts = np.bincount(np.digitize(points, limits), minlength=len(labels)).tolist()
         better, worse = int(np.sum(points > 0)), int(np.sum(points < 0))
@@ -325,11 +325,11 @@ def sentence_differences(text: TranslatedText, lowercase: bool) -> list[Differen
     return differences
 
 
-def _bucket(starts: Sequence[int], number: int) -> int:
+def _bucket_index(starts: Sequence[int], number: int) -> int:
     return bisect.bisect_right(starts, number) - 1
 
 
-def _range(starts: Sequence[int], bucket: int) -> str:
+def _range_label(starts: Sequence[int], bucket: int) -> str:
     """Returns the range of a bucket: "0-4", "1", or "1000+"."""
     if bucket == len(starts) - 1:
         return f"{starts[bucket]}+"

@@ -1,7 +1,7 @@
 """Shows a comparison as plain tables of text, or as one HTML page.
 
-The page's plots are SVG that fills cells of tables; its text keeps its size. Screen readers skip
-the plots and read the numbers in the adjacent cells.
+The page's plots are SVGs that fill table cells; their text keeps its size. Screen readers skip the
+plots and read the numbers in the adjacent cells.
 """
 
 import itertools
@@ -14,9 +14,9 @@ from tabulate import tabulate
 
 from t2t_keras.io.terminal import printable
 from t2t_keras.lab.comparison.comparison import Bucket, Comparison, Differences
-from t2t_keras.lab.comparison.scores import LEVEL, MetricScores, SystemScore
+from t2t_keras.lab.comparison.scores import P_LIMIT, MetricScores, SystemScore
 from t2t_keras.lab.comparison.systems import System
-from t2t_keras.lab.drawing import ON_LIGHT, changed_words, render
+from t2t_keras.lab.drawing import LIGHT_COLORS, changed_words, render
 
 
 def text_report(comparison: Comparison) -> str:
@@ -25,26 +25,26 @@ def text_report(comparison: Comparison) -> str:
     names = [system.name for system in text.systems]
     title = f"{len(text.references):,} sentences of {text.reference_file}; baseline: {names[0]}"
     parts = [
-        f"{title}\n{comparison.significance}; * = p < {LEVEL:g}",
+        f"{title}\n{comparison.significance}; * = p < {P_LIMIT:g}",
         _table(
             ["metric", "system", "score", "95 %", "difference", "p"],
             [row for metric in comparison.metrics for row in _score_rows(metric, names)],
         ),
         "\n".join(metric.signature for metric in comparison.metrics if metric.signature),
-        *_costs(text.systems),
+        *_cost_table(text.systems),
         "By words of the reference",
-        _bucket_table(comparison.lengths, names, "words", "sentences"),
+        _bucket_table(comparison.length_buckets, names, "words", "sentences"),
         f"By how often a word occurs in {comparison.training_text or 'the references'}",
-        _bucket_table(comparison.frequencies, names, "occurrences", "words"),
+        _bucket_table(comparison.frequency_buckets, names, "occurrences", "words"),
         *itertools.chain(
-            *(_differences(comparison, differences) for differences in comparison.differences)
+            *(_difference_parts(comparison, differences) for differences in comparison.differences)
         ),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], left: int = 2) -> str:
-    align = ["left"] * left + ["right"] * (len(headings) - left)
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]], num_left: int = 2) -> str:
+    align = ["left"] * num_left + ["right"] * (len(headings) - num_left)
     return tabulate(rows, headers=headings, disable_numparse=True, colalign=align)
 
 
@@ -85,12 +85,12 @@ class Cost(NamedTuple):
 def costs(systems: Sequence[System]) -> list[Cost]:
     """Returns the costs that are known for at least one system."""
     training = [
-        (_shown(system.training_seconds, "s"), system.training_hardware) for system in systems
+        (_with_unit(system.training_seconds, "s"), system.training_hardware) for system in systems
     ]
     decoding = [
-        (_shown(system.decoding_seconds, "s"), system.decoding_hardware) for system in systems
+        (_with_unit(system.decoding_seconds, "s"), system.decoding_hardware) for system in systems
     ]
-    sizes = [(_shown(system.megabytes, "MB"), "") for system in systems]
+    sizes = [(_with_unit(system.megabytes, "MB"), "") for system in systems]
     all_costs = [
         Cost("training", "trained on", *zip(*training, strict=True)),
         Cost("decoding", "decoded on", *zip(*decoding, strict=True)),
@@ -99,17 +99,17 @@ def costs(systems: Sequence[System]) -> list[Cost]:
     return [cost for cost in all_costs if any((*cost.values, *cost.hardware))]
 
 
-def _shown(number: float | None, unit: str) -> str:
+def _with_unit(number: float | None, unit: str) -> str:
     return "" if number is None else f"{number:,.1f} {unit}"
 
 
-def _costs(systems: Sequence[System]) -> Iterator[str]:
+def _cost_table(systems: Sequence[System]) -> Iterator[str]:
     columns: dict[str, Sequence[str]] = {"system": [system.name for system in systems]}
     for cost in costs(systems):
         both = {cost.heading: cost.values, cost.hardware_heading: cost.hardware}
         columns |= {heading: column for heading, column in both.items() if any(column)}
     if len(columns) > 1:
-        yield _table([*columns], list(zip(*columns.values(), strict=True)), left=1)
+        yield _table([*columns], list(zip(*columns.values(), strict=True)), num_left=1)
 
 
 def _bucket_table(
@@ -123,7 +123,7 @@ def _bucket_table(
         + [f"{value:.1f}" for measure in measures for value in bucket.values[measure]]
         for bucket in buckets
     ]
-    return _table(headings, rows, left=1)
+    return _table(headings, rows, num_left=1)
 
 
 # Titles of the measures of a `Bucket`.
@@ -135,11 +135,11 @@ MEASURES = {
 }
 
 
-def _differences(comparison: Comparison, differences: Differences) -> Iterator[str]:
+def _difference_parts(comparison: Comparison, differences: Differences) -> Iterator[str]:
     systems = comparison.text.systems
-    name, first = systems[differences.system].name, systems[0].name
+    name, baseline = systems[differences.system].name, systems[0].name
     yield (
-        f"{name} compared with {first}, by chrF2 of sentences: {differences.better:,} better, "
+        f"{name} compared with {baseline}, by chrF2 of sentences: {differences.better:,} better, "
         f"{differences.equal:,} equal, {differences.worse:,} worse"
     )
     yield _table(
@@ -147,11 +147,11 @@ def _differences(comparison: Comparison, differences: Differences) -> Iterator[s
     )
     for direction, sentences in (("better", differences.gains), ("worse", differences.losses)):
         if sentences:
-            yield f"{name} {direction} than {first} by most"
+            yield f"{name} {direction} than {baseline} by most"
         for sentence in sentences:
             lines = {} if sentence.source is None else {"source": sentence.source}
             lines["reference"] = sentence.reference
-            lines |= zip((first, name), sentence.translations, strict=True)
+            lines |= zip((baseline, name), sentence.translations, strict=True)
             width = max(map(len, lines))
             yield "\n".join(
                 [f"line {sentence.line:,}, chrF2 {sentence.chrf[0]:.1f} to {sentence.chrf[1]:.1f}"]
@@ -160,7 +160,7 @@ def _differences(comparison: Comparison, differences: Differences) -> Iterator[s
 
 
 _HEIGHT = 30
-_BETWEEN_SERIES = 5
+_SERIES_DISTANCE = 5
 _MARGIN = 7  # Margin on either side, in percent of the width.
 # Shapes of the series around 0, which distinguish them without colours.
 _SHAPES = (
@@ -170,7 +170,7 @@ _SHAPES = (
     "M0 -6L6 0L0 6L-6 0z",
     "M0 5.8L5.6 -4.4H-5.6z",
 )
-COLORS = len(ON_LIGHT)
+NUM_COLORS = len(LIGHT_COLORS)
 
 
 def comparison_page(comparison: Comparison) -> str:
@@ -187,7 +187,7 @@ def comparison_page(comparison: Comparison) -> str:
         has_intervals=any(
             score.interval for metric in comparison.metrics for score in metric.scores
         ),
-        level=f"{LEVEL:g}",
+        level=f"{P_LIMIT:g}",
         measures=MEASURES,
         costs=costs(text.systems),
         shown_score=shown_score,
@@ -210,9 +210,9 @@ class Scale(NamedTuple):
         """Returns an axis with round numbers that spans all values."""
         values = list(values)
         low, high = min(values), max(values)
-        least = max(high - low, 0.01 * abs(high), 1e-3) / 4
-        power = 10 ** math.floor(math.log10(least))
-        step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least)
+        min_step = max(high - low, 0.01 * abs(high), 1e-3) / 4
+        power = 10 ** math.floor(math.log10(min_step))
+        step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= min_step)
         first, last = math.floor(low / step), math.ceil(high / step)
         return cls([round(tick * step, 9) for tick in range(first, max(last, first + 2) + 1)])
 
@@ -247,9 +247,9 @@ def dots(
     values: Sequence[float],
     interval: float | None = None,
     center: float | None = None,
-    first: int = 0,
+    first_series: int = 0,
 ) -> Markup:
-    """Returns a row with a marker for each value, of the series from `first` on.
+    """Returns a plot with a marker for each value; the first value is that of `first_series`.
 
     Also draws a confidence interval: `interval` is half its width, `center` its middle.
     """
@@ -261,14 +261,14 @@ def dots(
     if interval is not None and center is not None:
         ends = [scale.at(center + sign * interval) for sign in (-1, 1)]
         parts.append(
-            f'<line class="interval c{first % COLORS}" x1="{ends[0]}" x2="{ends[1]}" '
+            f'<line class="interval c{first_series % NUM_COLORS}" x1="{ends[0]}" x2="{ends[1]}" '
             f'y1="{middle:g}" y2="{middle:g}"/>'
         )
     for number, value in enumerate(values):
-        y = middle + (number - (len(values) - 1) / 2) * _BETWEEN_SERIES
+        y = middle + (number - (len(values) - 1) / 2) * _SERIES_DISTANCE
         parts.append(
             f'<svg x="{scale.at(value)}" y="{y:g}" overflow="visible">'
-            f"{_shape(first + number)}</svg>"
+            f"{_shape(first_series + number)}</svg>"
         )
     return _plot("".join(parts))
 
@@ -291,4 +291,4 @@ def marker(series: int) -> Markup:
 
 
 def _shape(series: int) -> str:
-    return f'<path class="c{series % COLORS}" d="{_SHAPES[series % len(_SHAPES)]}"/>'
+    return f'<path class="c{series % NUM_COLORS}" d="{_SHAPES[series % len(_SHAPES)]}"/>'

@@ -31,10 +31,10 @@ TESTS = {
     "bootstrap": ("bs", 1_000, "paired bootstrap"),
     "randomization": ("ar", 10_000, "paired approximate randomization"),
 }
-_SEED, _DEFAULT_SEED = "SACREBLEU_SEED", "12345"
+_SEED_VAR, _DEFAULT_SEED = "SACREBLEU_SEED", "12345"
 _LOWER_IS_BETTER = ("ter",)
 # Differences with a smaller p-value are marked as significant.
-LEVEL = 0.05
+P_LIMIT = 0.05
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Significance:
     Attributes:
       test: one of TESTS.
       samples: number of resamples or shuffles; 0 = sacreBLEU's default.
-      seed: seed of the samples; the argument None = SACREBLEU_SEED, by default 12345. The
-        attribute None = no fixed seed, for SACREBLEU_SEED=none.
+      seed: seed of the samples. As an argument, None = SACREBLEU_SEED, by default 12345; as an
+        attribute, None = no fixed seed, from SACREBLEU_SEED=none.
     """
 
     test: str = "bootstrap"
@@ -58,11 +58,11 @@ class Significance:
                 f"Expected one of the tests {', '.join(TESTS)}, got {self.test!a}.",
                 code="bad_value",
             )
-        text = str(self.seed) if self.seed is not None else os.environ.get(_SEED, _DEFAULT_SEED)
+        text = str(self.seed) if self.seed is not None else os.environ.get(_SEED_VAR, _DEFAULT_SEED)
         # sacreBLEU treats 0 as no seed.
         if text.lower() != "none" and (not text.isdecimal() or int(text) == 0):
             raise UserError(
-                f"The seed must be a whole number from 1 on, or {_SEED}=none; got {text!a}.",
+                f"The seed must be a whole number from 1 on, or {_SEED_VAR}=none; got {text!a}.",
                 code="bad_value",
             )
         object.__setattr__(self, "seed", None if text.lower() == "none" else int(text))
@@ -93,11 +93,11 @@ class SystemScore:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the difference from the baseline is significant, p < LEVEL.
+        """Whether the difference from the baseline is significant, p < P_LIMIT.
 
         A difference of 0 is not, though sacreBLEU gives it the smallest p-value.
         """
-        return bool(self.difference) and self.p_value is not None and self.p_value < LEVEL
+        return bool(self.difference) and self.p_value is not None and self.p_value < P_LIMIT
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,8 +125,8 @@ class MetricScores:
 
 
 _MODEL_IN_FOLDER = Path("checkpoints") / "model.ckpt"
-_FIND = "import importlib.util, sys; sys.exit(importlib.util.find_spec('comet') is None)"
-_SCRIPT = Path(__file__).with_name("comet_script.py")
+_FIND_COMET = "import importlib.util, sys; sys.exit(importlib.util.find_spec('comet') is None)"
+_COMET_SCRIPT = Path(__file__).with_name("comet_script.py")
 
 
 class CometModel(NamedTuple):
@@ -157,7 +157,7 @@ class CometModel(NamedTuple):
             )
         python = str(self.python or sys.executable)
         try:
-            missing = subprocess.run([python, "-I", "-c", _FIND], check=False).returncode
+            missing = subprocess.run([python, "-I", "-c", _FIND_COMET], check=False).returncode
         except OSError as error:
             raise UserError(
                 f"{python} cannot be started: {error.strerror}.", code="other_program_failed"
@@ -175,7 +175,7 @@ def check_metrics(
     names: Sequence[str], tokenize: str, comet: CometModel | None, has_source: bool
 ) -> None:
     """Raises `UserError` unless these metrics can be computed; called before any work."""
-    known = [*_makers("", False), *METRICS]
+    known = [*_metric_makers("", False), *METRICS]
     for name in names:
         if name not in known:
             raise UserError(
@@ -189,8 +189,7 @@ def check_metrics(
     registered = [name for name in names if name in METRICS]
     if not has_source and (registered or comet):
         raise UserError(
-            f"{' and '.join([*registered, *['COMET'] * bool(comet)])} needs the source: give "
-            f"--source.",
+            f"Give --source, which {' and '.join([*registered, *['COMET'] * bool(comet)])} need.",
             code="missing_flags",
         )
     if comet:
@@ -219,16 +218,16 @@ def score_systems(
       UserError: see `check_metrics`; or the COMET model cannot be loaded.
     """
     check_metrics(names, tokenize, comet, bool(text.sources))
-    makers, names = _makers(tokenize, lowercase), list(dict.fromkeys(names))
+    makers, names = _metric_makers(tokenize, lowercase), list(dict.fromkeys(names))
     metrics = {name: makers[name]([text.references]) for name in names if name in makers}
     if comet:
         metrics[COMET] = Comet(comet, text)
         names.append(COMET)
-    tested = _tested(text, metrics, significance or Significance()) if metrics else {}
-    return [tested[name] if name in tested else _registered(name, text) for name in names]
+    results = _test_systems(text, metrics, significance or Significance()) if metrics else {}
+    return [results[name] if name in results else _score_registered(name, text) for name in names]
 
 
-def _makers(tokenize: str, lowercase: bool) -> dict[str, Callable[[Sequence], Metric]]:
+def _metric_makers(tokenize: str, lowercase: bool) -> dict[str, Callable[[Sequence], Metric]]:
     """Returns constructors of sacreBLEU's metrics, which take the references."""
     return {
         # sacreBLEU warns of text that looks tokenised; "none" declares that it is.
@@ -242,7 +241,7 @@ def _makers(tokenize: str, lowercase: bool) -> dict[str, Callable[[Sequence], Me
     }
 
 
-def _tested(
+def _test_systems(
     text: TranslatedText, metrics: Mapping[str, Metric], significance: Significance
 ) -> dict[str, MetricScores]:
     systems: list[tuple[str, Sequence[str]]] = [
@@ -257,17 +256,17 @@ def _tested(
             n_samples=significance.samples,
         )
         signatures, scores = test()
-    tested = {}
+    results = {}
     for name, label in zip(metrics, test.metrics, strict=True):
         baseline, *others_results = (
             result for result in scores[label] if isinstance(result, Result)
         )
         system_scores = [_system_score(baseline)]
         system_scores += [_system_score(result, baseline) for result in others_results]
-        tested[name] = MetricScores(
+        results[name] = MetricScores(
             name, label, signatures[label].format(), name not in _LOWER_IS_BETTER, system_scores
         )
-    return tested
+    return results
 
 
 def _system_score(result: Result, baseline: Result | None = None) -> SystemScore:
@@ -283,17 +282,17 @@ def _system_score(result: Result, baseline: Result | None = None) -> SystemScore
 @contextlib.contextmanager
 def _seeded(seed: int | None) -> Iterator[None]:
     """Sets sacreBLEU's seed, which it reads only from the environment."""
-    earlier_seed = os.environ.get(_SEED)
-    os.environ[_SEED] = str(seed).lower()
+    earlier_seed = os.environ.get(_SEED_VAR)
+    os.environ[_SEED_VAR] = str(seed).lower()
     try:
         yield
     finally:
-        del os.environ[_SEED]
+        del os.environ[_SEED_VAR]
         if earlier_seed is not None:
-            os.environ[_SEED] = earlier_seed
+            os.environ[_SEED_VAR] = earlier_seed
 
 
-def _registered(name: str, text: TranslatedText) -> MetricScores:
+def _score_registered(name: str, text: TranslatedText) -> MetricScores:
     baseline, *compared = (
         float(METRICS[name](system.translations, text.references, text.sources))
         for system in text.systems
@@ -319,7 +318,7 @@ class Comet(Metric):
         super().__init__()
         path, python = model.check()
         systems = [system.translations for system in text.systems]
-        output = _computed(path, python, text.sources, text.references, systems)
+        output = _compute_comet(path, python, text.sources, text.references, systems)
         self.num_refs, self.model, self.comet = 1, path.parents[1].name, output["version"]
         self._scores = dict(zip(map(tuple, systems), output["scores"], strict=True))
 
@@ -340,7 +339,7 @@ class Comet(Metric):
     _compute_segment_statistics = None  # type: ignore[assignment]
 
 
-def _computed(
+def _compute_comet(
     model: Path,
     python: str,
     sources: Sequence[str],
@@ -362,7 +361,7 @@ def _computed(
         samples_file.write_text(json.dumps(samples), "utf-8")
         process = subprocess.run(
             # -I keeps this package off its path.
-            [python, "-I", _SCRIPT, model, samples_file, scores_file],
+            [python, "-I", _COMET_SCRIPT, model, samples_file, scores_file],
             env=environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -371,9 +370,9 @@ def _computed(
             check=False,
         )
         if process.returncode:
-            last = process.stderr.strip().rpartition("\n")[2] or "no message"
+            message = process.stderr.strip().rpartition("\n")[2] or "no message"
             raise UserError(
-                f"COMET failed with {model}: {last} The encoder that the model names must be in "
+                f"COMET failed with {model}: {message} The encoder that the model names must be in "
                 f"the cache of Hugging Face, as nothing is downloaded.",
                 code="other_program_failed",
             )

@@ -82,10 +82,10 @@ class TranslatedText:
                 code="too_few",
             )
         names = [system.name for system in self.systems]
-        if twice := {name for name in names if names.count(name) > 1}:
+        if duplicates := {name for name in names if names.count(name) > 1}:
             raise UserError(
-                f"Each system needs its own name, but {min(twice)!a} is given twice. Set them "
-                f"with --names.",
+                f"Each system needs its own name, but {min(duplicates)!a} is given twice. Set "
+                f"names with --names.",
                 code="given_twice",
             )
         counts = [(self.reference_file, len(self.references))]
@@ -158,19 +158,19 @@ class _Run(NamedTuple):
     """A run, or an export for another engine, and the decoding settings."""
 
     path: Path
-    record: RunConfig  # With the requested test set.
-    stored: StoredModel
-    config: DecodeConfig
+    config: RunConfig  # With the requested test set.
+    model: StoredModel
+    decoding: DecodeConfig
 
     @property
     def engine(self) -> str:
         """Name of the engine with its type; "" = Keras's."""
-        return "" if self.stored.name == KERAS else self.stored.name
+        return "" if self.model.name == KERAS else self.model.name
 
     @property
-    def modified(self) -> float:
-        """Time when its weights were written, in seconds."""
-        return max(file.stat().st_mtime for file in self.stored.files())
+    def modified_at(self) -> float:
+        """Time when its weights were written, in seconds of the epoch."""
+        return max(file.stat().st_mtime for file in self.model.files())
 
 
 def read_runs(
@@ -187,7 +187,7 @@ def read_runs(
 ) -> TranslatedText:
     """Returns runs' translations of a text, or of the dev or test set that they share.
 
-    Uses translations of the newest checkpoint that t2t-decoder or t2t-translate-all has stored. A
+    Uses translations by the newest checkpoint, as t2t-decoder or t2t-translate-all stored them. A
     run without them translates, and stores its translations like t2t-decoder. A run may also be an
     export for CTranslate2.
 
@@ -208,10 +208,10 @@ def read_runs(
     """
     _check_arguments([*runs, *translations], [source, reference])
     names = system_names([*runs, *translations], names)
-    opened_runs = [_opened(Path(path), problem_config, decode_hparams) for path in runs]
+    opened_runs = [_open_run(Path(path), problem_config, decode_hparams) for path in runs]
     text_files = [(Path(source), Path(reference))] * len(runs)
     if not source:
-        text_files = [_set_files(run.record, split, data_dir) for run in opened_runs]
+        text_files = [_set_files(run.config, split, data_dir) for run in opened_runs]
     references = _shared_references(opened_runs, [file for _, file in text_files], split)
     # Check everything before a run translates, with the references in place of its translations.
     lines = [references] * len(runs) + [read_text(Path(path)) for path in translations]
@@ -223,18 +223,18 @@ def read_runs(
         str(reference_file),
         read_text(source_file),
         str(source_file),
-        opened_runs[0].record.problem.tokenize,
+        opened_runs[0].config.problem.tokenize,
     )
     for number, (run, (run_source, _)) in enumerate(zip(opened_runs, text_files, strict=True)):
-        text_name = _text_name(run.record, split, source)
-        systems[number] = _system(names[number], run, text_name, run_source)
+        text_name = _text_name(run.config, split, source)
+        systems[number] = _make_system(names[number], run, text_name, run_source)
     return dataclasses.replace(text, systems=systems)
 
 
-def _text_name(record: RunConfig, split: str, source: str | Path) -> str:
+def _text_name(config: RunConfig, split: str, source: str | Path) -> str:
     """Returns the name of a text in the names of its translations."""
     if not source:
-        return f"{record.problem.name}.{split}"
+        return f"{config.problem.name}.{split}"
     # The checksum distinguishes texts of the same name.
     return f"{Path(source).name}.{sha256_of(Path(source))[:8]}"
 
@@ -255,9 +255,9 @@ def _check_arguments(systems: Sequence[str | Path], texts: Sequence[str | Path])
             )
 
 
-def _set_files(record: RunConfig, split: str, data_dir: str | Path) -> tuple[Path, Path]:
+def _set_files(config: RunConfig, split: str, data_dir: str | Path) -> tuple[Path, Path]:
     """Returns the files of sources and references of a run's dev or test set."""
-    return open_generated(record.problem, data_dir or record.data_dir, True).text_paths(split)
+    return open_generated(config.problem, data_dir or config.data_dir, True).text_paths(split)
 
 
 def _shared_references(runs: Sequence[_Run], files: Sequence[Path], split: str) -> list[str]:
@@ -279,79 +279,79 @@ def _shared_references(runs: Sequence[_Run], files: Sequence[Path], split: str) 
     return references
 
 
-def _opened(
+def _open_run(
     path: Path, problem_config: Mapping[str, Any] | None, decode_hparams: str | Mapping[str, Any]
 ) -> _Run:
-    stored = stored_model(path)
-    if not stored:
+    model = stored_model(path)
+    if not model:
         raise UserError(
             f"There is neither a run nor an export for another engine in {path}. {not_a_run(path)}",
             code="no_run",
         )
-    record = _with_test_set(stored.run_config, problem_config, path)
-    return _Run(path, record, stored, decode_config(decode_hparams, stored.defaults))
+    config = _with_test_set(model.run_config, problem_config, path)
+    return _Run(path, config, model, decode_config(decode_hparams, model.defaults))
 
 
 def _with_test_set(
-    record: RunConfig, problem_config: Mapping[str, Any] | None, path: Path
+    config: RunConfig, problem_config: Mapping[str, Any] | None, path: Path
 ) -> RunConfig:
     if problem_config:
-        config = merge_flags(record, {"problem_config": problem_config})
-        record.check_unchanged(config, path)
-        record = dataclasses.replace(record, problem=config.problem)
-    if record.problem.postprocessed_suffix:
+        merged = merge_flags(config, {"problem_config": problem_config})
+        config.check_unchanged(merged, path)
+        config = dataclasses.replace(config, problem=merged.problem)
+    if config.problem.postprocessed_suffix:
         raise UserError(
-            f"{path} is a run of {record.problem.name}: expected translation. Score trees with "
+            f"{path} is a run of {config.problem.name}: expected translation. Score trees with "
             f"t2t-evalb.",
             code="not_text",
         )
-    return record
+    return config
 
 
-def _system(name: str, run: _Run, text: str, source: Path) -> System:
-    output = run.path / "decodes" / decodes_name(text, run.config, run.engine)
-    stored, checkpoint = _stored(run, text, source, output), run.stored.checkpoint_identity
+def _make_system(name: str, run: _Run, text: str, source: Path) -> System:
+    output = run.path / "decodes" / decodes_name(text, run.decoding, run.engine)
+    file, checkpoint = _find_translations(run, text, source, output), run.model.checkpoint_identity
     cost = read_cost(checkpoint["checkpoint"]) if checkpoint else None
-    if stored is None:
+    if file is None:
         _translate(run, source, output)
-        stored = output
-    manifest = read_manifest(stored)
+        file = output
+    manifest = read_manifest(file)
     return System(
         name,
-        first_hypotheses(stored, dataclasses.asdict(run.config)),
-        str(stored),
+        first_hypotheses(file, dataclasses.asdict(run.decoding)),
+        str(file),
         cost.seconds if cost else None,
         cost.hardware if cost else "",
         manifest.get("seconds"),
         manifest.get("hardware", "") if manifest.get("seconds") else "",
-        sum(file.stat().st_size for file in run.stored.files()) / 1e6,
+        sum(part.stat().st_size for part in run.model.files()) / 1e6,
     )
 
 
-def _stored(run: _Run, text: str, source: Path, output: Path) -> Path | None:
+def _find_translations(run: _Run, text: str, source: Path, output: Path) -> Path | None:
     """Returns the file of the newest checkpoint's translations with these settings, or None."""
-    stages = stage_settings(line_stages(run.config, run.record.problem))
-    expected = as_json(dataclasses.asdict(run.config) | {"stages": stages, "prefixes": ""})
+    stages = stage_settings(line_stages(run.decoding, run.config.problem))
+    expected = as_json(dataclasses.asdict(run.decoding) | {"stages": stages, "prefixes": ""})
     expected |= {"ensemble": [], "forbidden": [], "source": sha256_of(source)}
     manifest = read_manifest(output)
-    is_newest = _made_by(manifest, run) and output.stat().st_mtime >= run.modified
+    is_newest = _is_made_by(manifest, run) and output.stat().st_mtime >= run.modified_at
     if is_newest and manifest.items() >= expected.items():
         return output
-    step = step_of((run.stored.checkpoint_identity or {}).get("checkpoint", ""))
+    step = step_of((run.model.checkpoint_identity or {}).get("checkpoint", ""))
     folder = run.path / "translations"
     settings, translations = folder / f"{text}.json", folder / f"{text}-{step}"
     if run.engine or not (settings.is_file() and translations.is_file()):
         return None
-    is_newest = translations.stat().st_mtime >= run.modified
+    is_newest = translations.stat().st_mtime >= run.modified_at
     is_alike = is_newest and read_json(settings, _ADVICE).items() >= expected.items()
     return translations if is_alike else None
 
 
-def _made_by(manifest: Mapping[str, Any], run: _Run) -> bool:
+def _is_made_by(manifest: Mapping[str, Any], run: _Run) -> bool:
     """Returns whether a run's checkpoint made translations, even if the run has moved."""
     recorded, current = (
         (Path(checkpoint.get("checkpoint", "")).name, checkpoint.get("digest"))
-        for checkpoint in (manifest, run.stored.checkpoint_identity or {})
+        for checkpoint in (manifest, run.model.checkpoint_identity or {})
     )
     return recorded == current and manifest.get("engine", "") == run.engine
 
@@ -361,9 +361,9 @@ def _translate(run: _Run, source: Path, output: Path) -> None:
     from t2t_keras.decoding.translator import Translator
 
     print(f"{run.path} has no translations of {source}: translating.", file=sys.stderr, flush=True)
-    run.stored.share_cores(run.config)
-    translator = Translator.from_stored(run.stored, run.config)
-    provenance = run.stored.provenance()
+    run.model.share_cores(run.decoding)
+    translator = Translator.from_stored(run.model, run.decoding)
+    provenance = run.model.provenance()
     with contextlib.redirect_stdout(sys.stderr):  # Standard output is for the report.
         translate_file(
             translator, source, output, provenance, reads=[run.path], write_manifest=True

@@ -128,7 +128,7 @@ def test_case_can_be_ignored_in_all_of_them(text):
         assert (actual.differences[0].equal == 24) == lowercase
         for metric in actual.metrics:
             assert (metric.scores[1].difference == 0) == lowercase
-        for bucket in [*actual.lengths, *actual.frequencies]:
+        for bucket in [*actual.length_buckets, *actual.frequency_buckets]:
             for first, second in bucket.values.values():
                 assert (first == second) == (lowercase or not first + second)
 

@@ -11,7 +11,7 @@ from t2t_keras.lab.comparison.comparison import as_json, compare
 from t2t_keras.lab.comparison.report import Scale, comparison_page, dots, text_report
 from t2t_keras.lab.comparison.scores import Significance
 from t2t_keras.lab.comparison.systems import System, TranslatedText
-from t2t_keras.lab.drawing import ON_DARK, ON_LIGHT
+from t2t_keras.lab.drawing import DARK_COLORS, LIGHT_COLORS
 
 HOSTILE = '</dd></main><script>alert(1)</script>{{content}} & "q" <img src=//x onerror=alert(1)>'
 
@@ -171,7 +171,7 @@ def test_each_system_has_an_interval_of_its_colour_by_each_metric(comparison, pa
     assert bars == {"worse": 8, "equal": 2, "better": 8}
     for text in (
         "<title>new, bad compared with base</title>",
-        f"--c0: light-dark({ON_LIGHT[0]}, {ON_DARK[0]});",
+        f"--c0: light-dark({LIGHT_COLORS[0]}, {DARK_COLORS[0]});",
         "(paired bootstrap, 20 samples, seed 12345)",
         "Occurrences in the references.",
         "new is better for 12, equal for 0, worse for 12.",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from contrast import linear
 
-from t2t_keras.lab.drawing import ON_DARK, ON_LIGHT
+from t2t_keras.lab.drawing import DARK_COLORS, LIGHT_COLORS
 from t2t_keras.lab.insights import head_color, head_dashes
 
 # Their matrices for linear RGB at severity 1.0.
@@ -49,12 +49,12 @@ def lab(linear_rgb):
 def test_lines_stand_out_from_the_page(root):
     style = (root / "t2t_keras/io/pages/base.css").read_text("utf-8")
     surfaces = re.search(r"--surface: light-dark\((#\w{6}), (#\w{6})\)", style).groups()
-    for colors, surface in zip((ON_LIGHT, ON_DARK), surfaces, strict=True):
+    for colors, surface in zip((LIGHT_COLORS, DARK_COLORS), surfaces, strict=True):
         *lines, page = linear(rgb([*colors, surface])) @ [0.2126, 0.7152, 0.0722] + 0.05
         assert min(max(line / page, page / line) for line in lines) >= 3.0
 
 
-@pytest.mark.parametrize("colors", [ON_LIGHT, ON_DARK])
+@pytest.mark.parametrize("colors", [LIGHT_COLORS, DARK_COLORS])
 @pytest.mark.parametrize("vision", VISION)
 def test_all_eyes_tell_the_colors_apart(colors, vision):
     seen = lab(linear(rgb(colors)) @ np.transpose(VISION[vision]))

@@ -5,7 +5,7 @@ import pytest
 from accessibility import accessibility_faults
 from contrast import text_contrasts
 
-from t2t_keras.lab.drawing import ON_DARK, ON_LIGHT
+from t2t_keras.lab.drawing import DARK_COLORS, LIGHT_COLORS
 from t2t_keras.lab.insights import head_dashes
 
 
@@ -246,7 +246,7 @@ def test_lines_lead_from_word_to_word(open_page):
     assert apart
 
 
-@pytest.mark.parametrize(("scheme", "colors"), [("light", ON_LIGHT), ("dark", ON_DARK)])
+@pytest.mark.parametrize(("scheme", "colors"), [("light", LIGHT_COLORS), ("dark", DARK_COLORS)])
 def test_each_head_has_its_color_and_text_can_be_read(open_page, scheme, colors):
     """WCAG AA: 4.5 to 1, where each head's colour is as strong behind a word as it can be."""
     page = open_page(scheme=scheme)
