@@ -4,10 +4,10 @@
 function drawSentence() {
   const sentence = DATA.sentences[state.sentence];
   const translation = sentence.hypotheses[0].parts.map(([text]) => text).join(" ");
-  at("source").textContent = sentence.source;
-  at("translation").textContent = translation || "(nothing)";
+  byId("source").textContent = sentence.source;
+  byId("translation").textContent = translation || "(nothing)";
   document.title = `Attention: ${sentence.source}`;
-  at("hypotheses").replaceChildren(
+  byId("hypotheses").replaceChildren(
     ...sentence.hypotheses.map(({ score, parts }, number) => {
       const text = element("span", { className: "sentence", dir: "auto" });
       parts.forEach(([part, differs], index) => {
@@ -23,17 +23,17 @@ function drawSentence() {
       return element("li", { className: number ? "" : "best" }, shownScore, text);
     }),
   );
-  at("differs").hidden = !sentence.hypotheses.some(({ parts }) =>
+  byId("differs").hidden = !sentence.hypotheses.some(({ parts }) =>
     parts.some(([, differs]) => differs),
   );
-  at("sentence").value = String(state.sentence);
-  at("previous").disabled = state.sentence === 0;
-  at("next").disabled = state.sentence === DATA.sentences.length - 1;
+  byId("sentence").value = String(state.sentence);
+  byId("previous").disabled = state.sentence === 0;
+  byId("next").disabled = state.sentence === DATA.sentences.length - 1;
   drawWords();
 }
 
 function drawHeads() {
-  at("heads").replaceChildren(
+  byId("heads").replaceChildren(
     ...state.heads.map((on, head) => {
       const button = element("button", {
         type: "button",
@@ -52,7 +52,7 @@ function drawHeads() {
 /** @param {boolean[]} heads */
 function switchHeads(heads) {
   state.heads = heads;
-  [...at("heads").children].forEach((button, head) => {
+  [...byId("heads").children].forEach((button, head) => {
     button.ariaPressed = String(heads[head]);
   });
   drawAttention();
@@ -62,7 +62,7 @@ function switchHeads(heads) {
 function chooseHead({ target, type, shiftKey }) {
   const button = target instanceof Element ? target.closest("button") : null;
   if (!button) return;
-  const chosen = [...at("heads").children].indexOf(button);
+  const chosen = [...byId("heads").children].indexOf(button);
   const isAlone = shiftKey || type === "dblclick";
   switchHeads(
     state.heads.map((on, head) => (isAlone ? head === chosen : head === chosen ? !on : on)),
@@ -79,7 +79,7 @@ function chooseHead({ target, type, shiftKey }) {
  * @param {(value: Value) => void} choose
  */
 function drawChoice(id, choices, chosen, choose) {
-  at(id).replaceChildren(
+  byId(id).replaceChildren(
     ...choices.map(([value, text]) => {
       const checked = value === chosen;
       const input = element("input", { type: "radio", name: id, value: String(value), checked });
@@ -116,7 +116,7 @@ function chooseKind(kind) {
 /** @param {number} layer */
 function chooseLayer(layer) {
   state.layer = layer;
-  at("layers").querySelectorAll("input")[layer].checked = true;
+  byId("layers").querySelectorAll("input")[layer].checked = true;
   drawAttention();
 }
 
@@ -160,7 +160,7 @@ function goToWord({ side, index }) {
 }
 
 function listen() {
-  const columns = at("columns");
+  const columns = byId("columns");
   columns.addEventListener(
     "pointerover",
     (event) => event.pointerType === "mouse" && look("hovered", placeOf(event)),
@@ -209,19 +209,19 @@ function listen() {
     if (event.target === document.body && step && layer >= 0 && layer < view().layers)
       chooseLayer(layer);
   });
-  at("heads").addEventListener("click", chooseHead);
-  at("heads").addEventListener("dblclick", chooseHead);
-  at("all-heads").addEventListener("click", () => switchHeads(state.heads.map(() => true)));
-  at("no-heads").addEventListener("click", () => switchHeads(state.heads.map(() => false)));
-  at("sentence").addEventListener("change", () => chooseSentence(Number(at("sentence").value)));
-  at("previous").addEventListener("click", () => chooseSentence(state.sentence - 1));
-  at("next").addEventListener("click", () => chooseSentence(state.sentence + 1));
+  byId("heads").addEventListener("click", chooseHead);
+  byId("heads").addEventListener("dblclick", chooseHead);
+  byId("all-heads").addEventListener("click", () => switchHeads(state.heads.map(() => true)));
+  byId("no-heads").addEventListener("click", () => switchHeads(state.heads.map(() => false)));
+  byId("sentence").addEventListener("change", () => chooseSentence(Number(byId("sentence").value)));
+  byId("previous").addEventListener("click", () => chooseSentence(state.sentence - 1));
+  byId("next").addEventListener("click", () => chooseSentence(state.sentence + 1));
   new ResizeObserver(drawAttention).observe(columns);
 }
 
 function start() {
-  at("chooser").hidden = DATA.sentences.length === 1;
-  at("sentence").append(
+  byId("chooser").hidden = DATA.sentences.length === 1;
+  byId("sentence").append(
     ...DATA.sentences.map(({ source }, number) =>
       element("option", { value: String(number), textContent: `${number + 1}. ${source}` }),
     ),

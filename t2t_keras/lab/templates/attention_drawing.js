@@ -2,7 +2,7 @@
 // Draws the words and their lines, and reports the weights of a word.
 
 /**
- * What the page holds, see insights.py. `weights` are whole steps, two bytes each, in Base64.
+ * The page's data, see insights.py. `weights` are whole steps, two bytes each, in Base64.
  *
  * @typedef {{text: string, joined: boolean, special: boolean}} Piece
  * @typedef {{queries: Piece[], keys: Piece[], layers: number, heads: number}} View
@@ -22,12 +22,12 @@
  * @param {Id} id
  * @returns {Id extends keyof Controls ? Controls[Id] : HTMLElement}
  */
-const at = (id) => /** @type {any} */ (document.getElementById(id));
+const byId = (id) => /** @type {any} */ (document.getElementById(id));
 
 /**
  * @type {{sentences: Sentence[], weightSteps: number, colors: number, dashes: number[][]}}
  */
-const DATA = JSON.parse(at("data").textContent);
+const DATA = JSON.parse(byId("data").textContent);
 
 /** @type {Record<Kind, [string, string, string, string]>} */
 const KINDS = {
@@ -52,8 +52,8 @@ const KINDS = {
   ],
 };
 const KIND_NAMES = /** @type {Kind[]} */ (Object.keys(KINDS));
-const LEAST_WEIGHT = 0.02;
-const THICKEST = 5; // pixels of a weight of 1
+const MIN_WEIGHT = 0.02;
+const MAX_THICKNESS = 5; // pixels of a weight of 1
 const SIDES = /** @type {const} */ (["reads", "read"]);
 
 // What is shown. A hovered word overrides a chosen one.
@@ -82,7 +82,7 @@ function view() {
 }
 
 /**
- * A weight of the layer that is chosen.
+ * A weight of the chosen layer.
  *
  * @param {View & {steps: DataView}} shown
  * @param {number} head
@@ -112,10 +112,10 @@ const activeHeads = () => state.heads.flatMap((on, head) => (on ? [head] : []));
 const active = () => state.hovered ?? state.chosen;
 
 /** @param {Side} side */
-const wordsOf = (side) => /** @type {HTMLElement[]} */ ([...at(side).children]);
+const wordsOf = (side) => /** @type {HTMLElement[]} */ ([...byId(side).children]);
 
 /**
- * For each word of the other side, its weights with one word: those of the heads shown.
+ * The weights between one word and each word of the other side, by the heads shown.
  *
  * @param {View & {steps: DataView}} shown
  * @param {Place} place
@@ -136,13 +136,13 @@ const mean = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / (nu
 function drawWords() {
   const shown = view();
   const [, reads, read, meaning] = KINDS[state.kind];
-  at("reads-label").textContent = reads;
-  at("read-label").textContent = read;
-  at("meaning").textContent = meaning;
+  byId("reads-label").textContent = reads;
+  byId("read-label").textContent = read;
+  byId("meaning").textContent = meaning;
   state.hovered = state.chosen = null;
   SIDES.forEach((side) => {
     const pieces = side === "reads" ? shown.queries : shown.keys;
-    at(side).replaceChildren(
+    byId(side).replaceChildren(
       ...pieces.map(({ text, joined, special }, index) =>
         element(
           "li",
@@ -168,7 +168,7 @@ function drawWords() {
  * @param {Side} side
  */
 function middles(side) {
-  const top = at("lines").getBoundingClientRect().top;
+  const top = byId("lines").getBoundingClientRect().top;
   return wordsOf(side).map((word) => {
     const box = word.getBoundingClientRect();
     return box.top + box.height / 2 - top;
@@ -179,7 +179,7 @@ function drawAttention() {
   const shown = view();
   const heads = activeHeads();
   const chosen = active();
-  const width = Math.round(at("lines").getBoundingClientRect().width);
+  const width = Math.round(byId("lines").getBoundingClientRect().width);
   const [from, to] = SIDES.map(middles);
   // Heads run beside each other, in the height of a word, so that none hides another.
   const apart = Math.min(5, 22 / Math.max(1, heads.length - 1));
@@ -190,8 +190,8 @@ function drawAttention() {
       if (chosen?.side === "reads" && chosen.index !== query) return;
       to.forEach((end, key) => {
         if (chosen?.side === "read" && chosen.index !== key) return;
-        const thickness = THICKEST * weight(shown, head, query, key);
-        if (thickness < THICKEST * LEAST_WEIGHT) return;
+        const thickness = MAX_THICKNESS * weight(shown, head, query, key);
+        if (thickness < MAX_THICKNESS * MIN_WEIGHT) return;
         const [left, right] = [start + shift, end + shift].map((y) => y.toFixed(1));
         paths +=
           `<path d="M2 ${left}L${width - 2} ${right}" stroke-width="${thickness.toFixed(2)}" ` +
@@ -200,7 +200,7 @@ function drawAttention() {
     });
     return `<g data-head="${head}" ${stroke(head)}>${paths}</g>`;
   });
-  at("lines").innerHTML = groups.join("");
+  byId("lines").innerHTML = groups.join("");
   markWords(shown, chosen);
 }
 
@@ -215,7 +215,7 @@ const stroke = (head) => {
 const color = (head) => `var(--c${head % DATA.colors})`;
 
 /**
- * Shows, at the words of the other side, the weights of the word that is looked at.
+ * Shows the weights of the active word at the words of the other side.
  *
  * @param {View & {steps: DataView}} shown
  * @param {Place | null} chosen
@@ -261,18 +261,18 @@ function stripes(weights) {
  */
 function report(shown, chosen, weights) {
   if (!activeHeads().length) {
-    at("report").textContent = "No head is switched on.";
+    byId("report").textContent = "No head is switched on.";
     return;
   }
   if (!chosen) {
-    at("report").textContent =
+    byId("report").textContent =
       "Point at a word, tap it or go to it with Tab: only its lines are shown, with their weights.";
     return;
   }
   const isQuery = chosen.side === "reads";
   const [mine, others] = isQuery ? [shown.queries, shown.keys] : [shown.keys, shown.queries];
   const strongest = weights
-    .map((ofHeads, index) => ({ average: mean(ofHeads), text: others[index].text }))
+    .map((headWeights, index) => ({ average: mean(headWeights), text: others[index].text }))
     .filter(({ average }) => average >= 0.005)
     .sort((one, other) => other.average - one.average)
     .slice(0, 5);
@@ -287,7 +287,7 @@ function report(shown, chosen, weights) {
       ? " reads"
       : ", when predicted, reads"
     : " is read by";
-  at("report").replaceChildren(
+  byId("report").replaceChildren(
     element("bdi", { textContent: mine[chosen.index].text }),
     verb,
     ...(parts.length ? parts : [" nothing"]),
