@@ -1,7 +1,7 @@
 """tensor2tensor's tasks on lines of binary digits: small, exact, and quick to learn.
 
-Sequences of the dev set are up to ten times as long as those of training; `dev_length=40` makes
-them equally long.
+Dev sequences are up to ten times as long as training sequences; `dev_length=40` makes them equally
+long.
 """
 
 import dataclasses
@@ -36,14 +36,14 @@ class _Algorithmic(Problem):
     def examples(self, split: str) -> Iterator[tuple[str, str]]:
         """Yields the pairs of a split, the same for the same settings."""
         size = self.train_size if split == "train" else self.dev_size
-        longest = self.train_length if split == "train" else self.dev_length
+        max_length = self.train_length if split == "train" else self.dev_length
         generator = random.Random(f"{type(self).__name__} {split} {self.seed}")
         for _ in range(size):
-            yield self.pair(generator, longest)
+            yield self.pair(generator, max_length)
 
-    def pair(self, generator: random.Random, longest: int) -> tuple[str, str]:
-        """Draws an input of at most `longest` characters, and its output."""
-        length = generator.randint(1, longest)
+    def pair(self, generator: random.Random, max_length: int) -> tuple[str, str]:
+        """Draws an input of at most `max_length` characters, and its output."""
+        length = generator.randint(1, max_length)
         digits = f"{generator.getrandbits(length):0{length}b}"
         return digits, self.output(digits)
 
@@ -53,7 +53,7 @@ class _Algorithmic(Problem):
 
     @property
     def tokenize(self) -> str:
-        """Digits are scored one by one."""
+        """SacreBLEU's tokenisation: digits are scored one by one."""
         return "char"
 
     def score(
@@ -70,8 +70,8 @@ class _Algorithmic(Problem):
         score = add_metrics(score, self.metrics, hypotheses, references, sources)
         exact = sum(map(str.__eq__, hypotheses, references))
         share = 100 * exact / len(references)
-        line = f"exact = {share:.2f} ({exact:,} of {len(references):,})"
-        return dataclasses.replace(score, report=f"{line}\n{score.report}")
+        exact_line = f"exact = {share:.2f} ({exact:,} of {len(references):,})"
+        return dataclasses.replace(score, report=f"{exact_line}\n{score.report}")
 
 
 @register_problem
@@ -92,10 +92,10 @@ class AlgorithmicReverseBinary40(_Algorithmic):
 class AlgorithmicAdditionBinary40(_Algorithmic):
     """Adds two binary numbers, lowest digit first: "011+1" -> "111"; up to 40 characters."""
 
-    def pair(self, generator: random.Random, longest: int) -> tuple[str, str]:
+    def pair(self, generator: random.Random, max_length: int) -> tuple[str, str]:
         """Draws two numbers, and returns them with their sum, without leading zeros."""
-        first_length = generator.randint(1, longest // 2)
-        second_length = generator.randint(1, longest - first_length - 1)
+        first_length = generator.randint(1, max_length // 2)
+        second_length = generator.randint(1, max_length - first_length - 1)
         numbers = [_number(generator, length) for length in (first_length, second_length)]
         return "+".join(map(_lowest_first, numbers)), _lowest_first(sum(numbers))
 

@@ -78,10 +78,10 @@ class ParallelText(Problem):
                     f"{split}={as_text(stems)}: a text is named twice.", code="given_twice"
                 )
             texts = [(stem, languages_of(stem)) for stem in stems]
-            files = [_names(*text, tmp_dir) for text in texts]
+            files = [_find_files(*text, tmp_dir) for text in texts]
             if split != "test" or (stems and (stems != ("test",) or files != [None])):
                 splits[split] = [
-                    _parallel(stem, names, languages)
+                    _parallel_files(stem, names, languages)
                     for (stem, languages), names in zip(texts, files, strict=True)
                 ]
         return splits
@@ -92,37 +92,37 @@ class ParallelText(Problem):
         return CorpusInfo(corpus=text.corpus_name, prefix=prefix)
 
     def text_name(self, split: str, lines: int) -> str:
-        """Returns the names of the split's files if they differ from the name of the split."""
+        """Returns the split's files and number of lines; "" if the file has the split's name."""
         files = "+".join(getattr(self, split)) if split in ("dev", "test") else split
         return "" if files == split else f"{files} ({lines:,} lines)"
 
 
-def _names(stem: str, languages: tuple[str, str], tmp_dir: Path) -> tuple[str, str] | None:
-    """Returns the files of a text in any format, also compressed; None if there are none."""
+def _find_files(stem: str, languages: tuple[str, str], tmp_dir: Path) -> tuple[str, str] | None:
+    """Returns the two files of a text, in any format, also compressed; None = there are none."""
 
-    def present(name: str) -> list[str]:
+    def existing(name: str) -> list[str]:
         return [file for file in (name, name + GZIP_SUFFIX) if (tmp_dir / file).exists()]
 
-    complete, halves = list[tuple[str, str]](), list[tuple[str, str]]()
-    for pairs in _formats(stem, *languages):
-        files = [(present(source), present(target)) for source, target in pairs]
-        complete += next((itertools.product(*sides) for sides in files if all(sides)), [])
-        halves += [
+    complete_pairs, half_pairs = list[tuple[str, str]](), list[tuple[str, str]]()
+    for pairs in _names_by_format(stem, *languages):
+        files = [(existing(source), existing(target)) for source, target in pairs]
+        complete_pairs += next((itertools.product(*sides) for sides in files if all(sides)), [])
+        half_pairs += [
             ((*sources, source)[0], (*targets, target)[0])
             for (source, target), (sources, targets) in zip(pairs, files, strict=True)
             if sources or targets
         ]
-    if len(complete) > 1:
-        names = " and ".join(", ".join(dict.fromkeys(pair)) for pair in complete)
+    if len(complete_pairs) > 1:
+        names = " and ".join(", ".join(dict.fromkeys(pair)) for pair in complete_pairs)
         raise UserError(
             f"{tmp_dir} has {stem} in more than one format: {names}. Keep only one there.",
             code="ambiguous_files",
         )
     # A single side counts too, so that an error names the missing one.
-    return next(iter(complete + halves), None)
+    return next(iter(complete_pairs + half_pairs), None)
 
 
-def _formats(stem: str, source: str, target: str) -> list[list[tuple[str, str]]]:
+def _names_by_format(stem: str, source: str, target: str) -> list[list[tuple[str, str]]]:
     """Returns the possible names of a text by format, the preferred ones first."""
     # In some years both sides of a test set were published as sources only.
     kinds = (("-src", "-ref"), ("-src", "-src"), ("-ref", "-src"))
@@ -134,7 +134,7 @@ def _formats(stem: str, source: str, target: str) -> list[list[tuple[str, str]]]
     return [*plain, sgm, *([(f"{stem}{ending}",) * 2] for ending in (".tsv", ".tmx"))]
 
 
-def _parallel(
+def _parallel_files(
     stem: str, names: tuple[str, str] | None, languages: tuple[str, str]
 ) -> ParallelFiles:
     source, target = names or (f"{stem}.{languages[0]}", f"{stem}.{languages[1]}")

@@ -10,10 +10,11 @@ from t2t_keras.registry import register_problem
 from t2t_keras.settings import setting
 from t2t_keras.text.sources import ParallelFiles, SourceFile, downloads
 
-_MIDDLES = {"raw": "", "tok": ".lc.norm.tok"}
+# Parts of the file names by text form: train.en, train.lc.norm.tok.en.
+_INFIXES = {"raw": "", "tok": ".lc.norm.tok"}
 _SPLITS = {"train": "train", "dev": "val", "test": "test_2016_flickr"}
 # Sizes and checksums are of the decompressed files.
-_RAW = downloads(Path(__file__).with_name("downloads.tsv"))
+_RAW_FILES = downloads(Path(__file__).with_name("downloads.tsv"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,8 +31,8 @@ class _Multi30k(Problem):
     )
     text_form: str = setting(
         "auto",
-        "text to use: raw; tok = lower-cased and tokenised, as most papers report BLEU; auto = "
-        "the form whose files are in --tmp_dir",
+        "text to use: raw; tok = lower-cased and tokenised, as in most papers; auto = the form "
+        "whose files are in --tmp_dir",
         choices=("auto", "raw", "tok"),
     )
 
@@ -40,15 +41,15 @@ class _Multi30k(Problem):
     def files(self, tmp_dir: Path) -> dict[str, list[ParallelFiles]]:
         """Returns the files of the text form."""
         names = self._names(self.resolved(tmp_dir).text_form)
-        files = (_RAW.get(name, SourceFile(name)) for name in names)
+        files = (_RAW_FILES.get(name, SourceFile(name)) for name in names)
         return {split: [ParallelFiles(next(files), next(files))] for split in _SPLITS}
 
     def resolved(self, tmp_dir: Path) -> Self:
-        """Chooses the text form by the present files; raw ones can be downloaded."""
+        """Chooses the text form by the files that are present; raw ones can be downloaded."""
         if self.text_form != "auto":
             return self
         present_forms = [
-            form for form in _MIDDLES if any((tmp_dir / n).exists() for n in self._names(form))
+            form for form in _INFIXES if any((tmp_dir / n).exists() for n in self._names(form))
         ]
         if len(present_forms) > 1:
             raise UserError(
@@ -60,7 +61,7 @@ class _Multi30k(Problem):
 
     @property
     def tokenize(self) -> str:
-        """Tokenised text is not tokenised again."""
+        """SacreBLEU's tokenisation: "none" for tokenised text."""
         if self.text_form == "auto":
             raise UserError(
                 f"The score of {self.name} depends on the form of its text. Choose "
@@ -71,8 +72,8 @@ class _Multi30k(Problem):
 
     def _names(self, form: str) -> list[str]:
         """Returns the file names of a text form, source before target, split after split."""
-        middle, languages = _MIDDLES[form], (self.source_language, self.target_language)
-        return [f"{stem}{middle}.{code}" for stem in _SPLITS.values() for code in languages]
+        infix, languages = _INFIXES[form], (self.source_language, self.target_language)
+        return [f"{stem}{infix}.{code}" for stem in _SPLITS.values() for code in languages]
 
 
 @register_problem

@@ -27,7 +27,7 @@ _GIGA = _FILES["training-giga-fren.tar"]
 _DEV, _TEST_FULL = _FILES["dev.tgz"], _FILES["test-full.tgz"]
 _TEST_FILTERED = _FILES["test-filtered.tgz"]
 
-# Archives with the name of their two members; "{}" stands for the language.
+# Archives, each with the name of its two members; "{}" stands for the language.
 Corpora = tuple[tuple[SourceFile, str], ...]
 
 
@@ -55,7 +55,7 @@ class _Wmt14(Problem):
     )
 
     corpora: ClassVar[Corpora] = ()
-    newstest2014: str = ""  # The edition of the test set, "" = the only one.
+    newstest2014: str = ""  # The edition of the test set; "" = there is only one.
     conventions: ClassVar[tuple[str, ...]] = ("tokenised",)
 
     def files(self, tmp_dir: Path) -> dict[str, Sequence[ParallelFiles | PreparedText]]:
@@ -82,16 +82,17 @@ class _Wmt14(Problem):
         return {"train": [prepared], "dev": [dev], "test": [test]}
 
     def resolved(self, tmp_dir: Path) -> Self:
-        """Chooses the source of the text by the present files."""
+        """Chooses the source of the text by the files that are present."""
         if self.text_source != "auto":
             return self
         text = self._prepared()
         in_tfds = text.newest_directory() or not text.missing_archives()
-        here = any((tmp_dir / file.name).exists() for file in text.archives)
-        return dataclasses.replace(self, text_source="tfds" if in_tfds and not here else "archives")
+        has_archive = any((tmp_dir / file.name).exists() for file in text.archives)
+        text_source = "tfds" if in_tfds and not has_archive else "archives"
+        return dataclasses.replace(self, text_source=text_source)
 
     def text_name(self, split: str, lines: int) -> str:
-        """Returns the test set's name, with its edition where there is more than one."""
+        """Returns the name of the dev or test set, with its edition if there are several."""
         if split not in ("dev", "test"):
             return ""
         name, expected = "newstest2013", 3000
@@ -117,16 +118,16 @@ class _Wmt14(Problem):
         names = [f"{stem}-{kind}.{{}}.sgm" for kind in kinds[:: -1 if self.reverse else 1]]
         if archive in (_TEST_FULL, _TEST_FILTERED):
             return self._members(archive, names[:1], names[1:])
-        # In dev.tgz neither was, so the text of one direction serves for the other.
+        # Those in dev.tgz were not, so the text of one direction serves for the other.
         return self._members(archive, names, names[::-1])
 
     def _members(
         self, archive: SourceFile, sources: Iterable[str], targets: Iterable[str]
     ) -> ParallelFiles:
-        """Returns a pair of members: for each side any of some names, "{}" for its language."""
+        """Returns a pair of members: on each side the first name that exists, "{}" = language."""
         source, target = (
             dataclasses.replace(archive, members=tuple(name.format(code) for name in names))
-            for code, names in zip(self._codes(), (sources, targets), strict=True)
+            for code, names in zip(self._languages(), (sources, targets), strict=True)
         )
         return ParallelFiles(source, target)
 
@@ -134,9 +135,9 @@ class _Wmt14(Problem):
         """Returns the training set as tensorflow-datasets has it."""
         dataset = f"wmt14_translate/{self.target_language}-{self.source_language}"
         archives = (*(archive for archive, _ in self.corpora), _DEV)
-        return PreparedText(dataset, "train", self._codes(), default_data_dir(), archives)
+        return PreparedText(dataset, "train", self._languages(), default_data_dir(), archives)
 
-    def _codes(self) -> tuple[str, str]:
+    def _languages(self) -> tuple[str, str]:
         return self.source_language, self.target_language
 
 

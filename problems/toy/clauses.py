@@ -1,6 +1,6 @@
 """Noun phrases and clauses in both languages.
 
-A clause is a set of slots. Both languages fill them together, and read them out in their own order.
+A clause is a set of slots, filled in both languages at once, and read out in each language's order.
 """
 
 import dataclasses
@@ -11,7 +11,7 @@ from t2t_keras.problems.toy.words import TABLES, Complement, Entry, agree
 Pair = tuple[str, str]  # English and German.
 
 _ORDERS = {order.name: order.slots.split() for order in TABLES["orders"]}
-_JOINED = {"in dem": "im", "in das": "ins", "zu dem": "zum", "zu der": "zur", "von dem": "vom"}
+_SHORT_FORMS = {"in dem": "im", "in das": "ins", "zu dem": "zum", "zu der": "zur", "von dem": "vom"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Phrase:
     english: str  # form of a subject
     object: str  # English form of an object
     german: dict[str, str]  # by case
-    agrees: str  # the forms of its verbs: "first", "third" or "plural"
-    classes: frozenset[str]  # such as person; verbs select their nouns by classes
+    agrees: str  # form of the verb that agrees with it: "first", "third" or "plural"
+    classes: frozenset[str]  # such as "person"; verbs select their nouns by classes
     gender: str = ""  # gender of its relative pronouns, or "plural"; "" = a pronoun
 
 
@@ -36,17 +36,17 @@ def noun_phrase(
     noun: Entry, determiner: str = "bare", adjective: Entry | None = None, plural: bool = False
 ) -> Phrase:
     """Builds a noun phrase in every case; `determiner` is a name in the table of determiners."""
-    opening, gender = words.DETERMINERS[determiner], "plural" if plural else noun.gender
+    entry, gender = words.DETERMINERS[determiner], "plural" if plural else noun.gender
     # Uncountable nouns have "any", as plurals do.
-    article = opening.english if noun.plural and not plural else opening.plural
+    article = entry.english if noun.plural and not plural else entry.plural
     english = spaced(adjective and adjective.english, noun.plural if plural else noun.english)
     if article == "a" and english[0] in "aeiou":
         article = "an"
     english = spaced(article, english)
     german = {
         case: spaced(
-            words.determiner_form(opening, case, gender),
-            adjective and words.adjective_form(adjective, opening, case, gender),
+            words.determiner_form(entry, case, gender),
+            adjective and words.adjective_form(adjective, entry, case, gender),
             words.noun_form(noun, case, plural),
         )
         for case in words.CASES
@@ -112,7 +112,7 @@ class Clause:
         if complement.german_preposition:
             article, _, remainder = german.partition(" ")
             contraction = f"{complement.german_preposition} {article}"
-            german = spaced(_JOINED.get(contraction, contraction), remainder)
+            german = spaced(_SHORT_FORMS.get(contraction, contraction), remainder)
         elif not phrase.gender:
             slot = "pronoun"
         else:

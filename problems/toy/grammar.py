@@ -25,8 +25,8 @@ _QUANTIFIERS = {"every", *(entry.name for entry in TABLES["determiners"] if not 
 
 
 @functools.cache
-def _weighted(table: str, column: str) -> tuple:
-    """Returns the entries of a table, repeated by their weights in a column."""
+def _weighted_entries(table: str, column: str) -> tuple:
+    """Returns the entries of a table, each as often as its weight in a column says."""
     return tuple(entry for entry in TABLES[table] for _ in range(int(getattr(entry, column))))
 
 
@@ -53,13 +53,13 @@ class Grammar:
 
         In the patterns of words.tsv, words in capitals stand for clauses and name their word order.
         """
-        pattern = self._pick(_weighted("sentences", "weight"))
+        pattern = self._pick(_weighted_entries("sentences", "weight"))
         past = pattern.tense == "past" or (not pattern.tense and self._chance(0.4))
         verbs = [verb for verb in TABLES["verbs"] if verb.german in pattern.verbs.split()]
         english, german = pattern.english, pattern.german
         subject: Phrase | None = None
-        orders = (re.findall("[A-Z]{2,}[:a-z]*", side) for side in (english, german))
-        for english_order, german_order in zip(*orders, strict=True):
+        word_orders = (re.findall("[A-Z]{2,}[:a-z]*", side) for side in (english, german))
+        for english_order, german_order in zip(*word_orders, strict=True):
             order, _, option = english_order.partition(":")
             interrogative = PRONOUNS.get(option)
             if order == "INFINITIVE":
@@ -83,36 +83,36 @@ class Grammar:
         "infinitive" and "plain" have no modal verb, negation, time or relative clause. The verb is
         one of `verbs`, or any that goes with the subject.
         """
-        plain, is_free = kind in ("infinitive", "plain"), not verbs
-        if is_free:
-            verbs = _weighted("verbs", "weight")
+        is_plain, any_verb = kind in ("infinitive", "plain"), not verbs
+        if any_verb:
+            verbs = _weighted_entries("verbs", "weight")
             if subject:
                 verbs = [verb for verb in verbs if verb.subjects & subject.classes]
-        verb = self._verb(verbs, past, happens=kind in ("infinitive", "fronted"))
-        happens = not (plain or verb.preterite)
-        has_modal = happens and not past and self._chance(0.35)
+        verb = self._verb(verbs, past, is_event=kind in ("infinitive", "fronted"))
+        is_event = not (is_plain or verb.preterite)
+        has_modal = is_event and not past and self._chance(0.35)
         modal = self._pick(TABLES["modals"]) if has_modal else None
         # "must not" would be `darf nicht`.
-        affirmative = plain or (modal and modal.english in ("must", "like to/likes to"))
+        affirmative = is_plain or (modal and modal.english in ("must", "like to/likes to"))
         negative = not affirmative and self._chance(0.14)
         subject = subject or self._phrase(verb.subjects, negative)
         clause = Clause(subject, verb, past, modal, negative, question=kind == "question")
         for complement in verb.complements:
             self._add(clause, complement)
         has_place = verb.preterite or "complement" in clause.german
-        if is_free and not has_place and self._chance(0.15 if verb.complements else 0.4):
+        if any_verb and not has_place and self._chance(0.15 if verb.complements else 0.4):
             self._add(clause, self._pick(TABLES["adjuncts"]).complements[0], slot="adjunct")
-        if kind == "fronted" or (happens and kind != "question" and self._chance(0.35)):
-            self._say_when(clause, kind == "fronted")
-        elif is_free and clause.object and not (plain or negative) and self._chance(0.2):
+        if kind == "fronted" or (is_event and kind != "question" and self._chance(0.35)):
+            self._add_time(clause, kind == "fronted")
+        elif any_verb and clause.object and not (is_plain or negative) and self._chance(0.2):
             self._describe_object(clause, clause.object)
         return clause
 
-    def _verb(self, verbs: Sequence[Entry], past: bool, happens: bool = False) -> Entry:
-        """Draws a verb whose past differs from its present; `happens` excludes states ("know")."""
+    def _verb(self, verbs: Sequence[Entry], past: bool, is_event: bool = False) -> Entry:
+        """Draws a verb; in the past, one whose form changes. `is_event` excludes states ("know")."""
         while True:
             verb = self._pick(verbs)
-            if not ((past and verb.english.startswith(verb.past)) or (happens and verb.preterite)):
+            if not ((past and verb.english.startswith(verb.past)) or (is_event and verb.preterite)):
                 return verb
 
     def _add(self, clause: Clause, complement: Complement, slot: str = "complement") -> None:
@@ -125,13 +125,13 @@ class Grammar:
             phrase = self._phrase(complement.classes, clause.negative, case)
             clause.add(complement, phrase, slot)
 
-    def _say_when(self, clause: Clause, front: bool) -> None:
-        """Adds a time that goes with the tense; a modal verb tells the future."""
+    def _add_time(self, clause: Clause, front: bool) -> None:
+        """Adds a time that goes with the tense; modal verbs express the future."""
         modal = clause.modal and clause.modal.german
-        needs = {"past" if clause.past else "future" if modal else "present"}
-        needs |= {"front"} if front else set()
-        needs |= {"once"} if modal or clause.negative else set()
-        time = self._pick([time for time in TABLES["times"] if needs <= time.fits])
+        uses = {"past" if clause.past else "future" if modal else "present"}
+        uses |= {"front"} if front else set()
+        uses |= {"once"} if modal or clause.negative else set()
+        time = self._pick([time for time in TABLES["times"] if uses <= time.fits])
         clause.fill("front" if front else time.slot, (time.english, time.german))
 
     def _clause_without_object(self, past: bool, pronoun: Phrase, question: bool = False) -> Clause:
@@ -169,7 +169,7 @@ class Grammar:
             return clauses.noun_phrase(noun)
         plural = bool(noun.plural) and self._chance(0.3)
         column = "plurals" if plural else "singular" if noun.plural else "uncounted"
-        name = self._pick(_weighted("determiners", column)).name
+        name = self._pick(_weighted_entries("determiners", column)).name
         if negative and case == "accusative" and name in ("a", "bare"):
             name = "no"
         # In "hilft Frauen" nothing shows the dative.

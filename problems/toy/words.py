@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 CASES = ("nominative", "accusative", "dative")
 
 
-Entry = Any  # A named tuple, with the columns of its table as attributes.
+Entry = Any  # A named tuple, whose attributes are the columns of its table.
 
 
 class Complement(NamedTuple):
@@ -23,7 +23,7 @@ class Complement(NamedTuple):
     classes: frozenset[str]
 
 
-def _value(column: str, cell: str) -> str | frozenset[str] | tuple[Complement, ...]:
+def _parse_cell(column: str, cell: str) -> str | frozenset[str] | tuple[Complement, ...]:
     cell = "" if cell == "-" else cell
     if column in ("classes", "subjects", "fits"):
         return frozenset(cell.split())
@@ -49,7 +49,7 @@ def _read_tables(path: Path) -> dict[str, tuple[Entry, ...]]:
         columns = header.split("\t")
         entry: Any = collections.namedtuple("Entry", columns)  # type: ignore[misc]
         tables[title.removeprefix("# ")] = tuple(
-            entry(*map(_value, columns, line.split("\t"))) for line in lines
+            entry(*map(_parse_cell, columns, line.split("\t"))) for line in lines
         )
     return tables
 
