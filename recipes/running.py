@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from t2t_keras.recipes.student.plan import Plan
 
 _FOLDER = Path(__file__).parent
-# Hours until a command has loaded TensorFlow and a model.
+# Hours in which a command loads TensorFlow and a model.
 _STARTUP_HOURS = 10 / 3600
 # A job in the plan that Snakemake prints, in the order of the jobs.
 _JOB = re.compile(r"^(?:local)?rule (\w+):\n(?: +(?!output).*\n)* +output: (.*)$", re.MULTILINE)
@@ -40,14 +40,14 @@ def run_recipe(
       UserError: Snakemake is missing, there is no such recipe or file, the configuration is wrong,
         or the recipe is running already.
     """
-    plan, flags = _plan(name, config), []
+    plan, flags = _load_plan(name, config), []
     if cores or not profile:
         # On a cluster, --cores would limit the threads of its jobs.
         flags += ["--cores", str(cores or "all")]
     if profile:
         built_in = _FOLDER / name / profile
-        is_own = built_in.is_dir() and Path(profile).name == profile and not Path(profile).exists()
-        flags += ["--profile", str(built_in if is_own else profile)]
+        is_name = Path(profile).name == profile and not Path(profile).exists()
+        flags += ["--profile", str(built_in if built_in.is_dir() and is_name else profile)]
     # Finds this Python's commands even if its environment is not activated.
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
     with locked_directory(Path(config).parent / plan.work, "t2t-recipe") as lock:
@@ -65,7 +65,7 @@ def describe(name: str, config: str | Path) -> str:
     """
     from t2t_keras.training.backends.base import plan_devices
 
-    plan = _plan(name, config)
+    plan = _load_plan(name, config)
     hours = plan.hours(_seconds_per_product(bool(plan_devices().gpus)))
     command = [*_snakemake(name, config), "--cores", "1", "--dry-run"]
     process = subprocess.run(command, capture_output=True, text=True)
@@ -86,19 +86,19 @@ def describe(name: str, config: str | Path) -> str:
 def _seconds_per_product(gpu: bool) -> float:
     """Returns the seconds per multiply-add in a product of matrices.
 
-    It is the smallest of ten measurements, as other processes slow some down.
+    Takes the smallest of ten measurements, as other processes slow some down.
     """
     from keras import ops
 
-    side, products = (4096 if gpu else 512), 4  # Only large products keep a GPU busy.
+    side, num_products = (4096 if gpu else 512), 4  # Only large products keep a GPU busy.
     matrix, seconds = ops.ones((side, side)), []
     for _ in range(10):
         start = time.monotonic()
-        for _ in range(products):
+        for _ in range(num_products):
             product = ops.matmul(matrix, matrix)
         float(product[0, 0])  # Waits for all products.
         seconds.append(time.monotonic() - start)
-    return min(seconds) / products / side**3
+    return min(seconds) / num_products / side**3
 
 
 def example(name: str) -> str:
@@ -129,7 +129,7 @@ def _snakemake(name: str, config: str | Path) -> list[str]:
     ]
 
 
-def _plan(name: str, config: str | Path) -> "Plan":
+def _load_plan(name: str, config: str | Path) -> "Plan":
     """Returns the checked plan of a recipe."""
     _check_name(name)
     if not importlib.util.find_spec("snakemake"):

@@ -109,7 +109,7 @@ class Grammar:
         return clause
 
     def _verb(self, verbs: Sequence[Entry], past: bool, is_event: bool = False) -> Entry:
-        """Draws a verb; in the past, one whose form changes. `is_event` excludes states ("know")."""
+        """Draws a verb; in the past, one that changes form. `is_event` excludes states ("know")."""
         while True:
             verb = self._pick(verbs)
             if not ((past and verb.english.startswith(verb.past)) or (is_event and verb.preterite)):

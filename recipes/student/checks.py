@@ -35,7 +35,7 @@ _FLAGS_WITHOUT_TRAINING = ("dry_run", "help", "helpfull", "registry_help", "vers
 
 
 def check(plan: Plan) -> None:
-    """Checks the filters, the models, the flags of trainings, the mixture and the texts.
+    """Checks filters, models, decoding settings, trainer_flags, texts and the mixture.
 
     Raises:
       UserError: a setting of data, models or decoding, a flag or a mixture is wrong; a text is
@@ -83,12 +83,12 @@ def _check_trainable(hparams: HParams) -> None:
 def _check_warm_start(student: HParams, teacher: HParams) -> None:
     """Raises `UserError` unless the student has the teacher's shape, maybe with fewer layers."""
     encoders, decoders = teacher.depths()
-    as_deep = dataclasses.replace(student, num_encoder_layers=encoders, num_decoder_layers=decoders)
+    variant = dataclasses.replace(student, num_encoder_layers=encoders, num_decoder_layers=decoders)
     student_encoders, student_decoders = student.depths()
     if (
         student_encoders > encoders
         or student_decoders > decoders
-        or as_deep.count_weights(4) != teacher.count_weights(4)
+        or variant.count_weights(4) != teacher.count_weights(4)
     ):
         raise UserError(
             "student: from_teacher: expected the teachers' hyperparameters, maybe with fewer "
@@ -96,16 +96,16 @@ def _check_warm_start(student: HParams, teacher: HParams) -> None:
             code="other_settings",
         )
     if difference := incompatible_hparams(student, teacher):
-        students, teachers = difference
+        student_setting, teacher_setting = difference
         raise UserError(
-            f"student: from_teacher: the teachers' weights do not suit {students}. Give the "
-            f"student {teachers}, or leave from_teacher out.",
+            f"student: from_teacher: the teachers' weights do not suit {student_setting}. Give the "
+            f"student {teacher_setting}, or leave from_teacher out.",
             code="other_settings",
         )
 
 
 def _check_decoding(plan: Plan) -> None:
-    exported = DecodeConfig().max_positions
+    max_tokens = DecodeConfig().max_positions
     for part in ("back_translation", "distillation"):
         config = plan.decoding(part)
         if config.return_beams or config.write_beam_scores:
@@ -117,9 +117,9 @@ def _check_decoding(plan: Plan) -> None:
         if part == "distillation" and len(plan.teachers) > 1:
             continue  # An ensemble translates with Keras.
         registry.EXPORT_FORMATS["ctranslate2"]().check_decoding(config)
-        if config.max_positions > exported:
+        if config.max_positions > max_tokens:
             raise UserError(
-                f"{part}: decode_hparams: exports translate up to {exported:,} tokens, but these "
+                f"{part}: decode_hparams: exports translate up to {max_tokens:,} tokens, but these "
                 f"settings allow {config.max_positions:,}. Lower max_input_length, extra_length or "
                 f"max_length.",
                 code="bad_value",
@@ -151,7 +151,7 @@ def _check_options(plan: Plan, trainer_flags: Sequence[str]) -> None:
             flags.string(name, "")
     for name in _FLAGS_WITHOUT_TRAINING:
         flags.switch(name, "")
-    # The trainer checks the others.
+    # t2t-trainer checks all other flags.
     flags.parse(["t2t-trainer", *trainer_flags], known_only=True)
     for name in _OWN_FLAGS:
         if flags[name].present:
@@ -160,10 +160,10 @@ def _check_options(plan: Plan, trainer_flags: Sequence[str]) -> None:
                 f"instead.",
                 code="bad_flags",
             )
-    without = [f"--{name}" for name in _FLAGS_WITHOUT_TRAINING if getattr(flags, name)]
-    without += ["--schedule=evaluate"] * (flags.schedule == "evaluate")
-    if without:
-        raise UserError(f"{without[0]} does not train a model. Leave it out.", code="bad_flags")
+    refused = [f"--{name}" for name in _FLAGS_WITHOUT_TRAINING if getattr(flags, name)]
+    refused += ["--schedule=evaluate"] * (flags.schedule == "evaluate")
+    if refused:
+        raise UserError(f"{refused[0]} does not train a model. Leave it out.", code="bad_flags")
     problem = make_problem(PROBLEM, plan.problem_config("forward"))
     best_by = train_options(given_flags(flags, *options)).best_by
     selection_metric(problem.score(["a"], ["a"], ["a"]), best_by)

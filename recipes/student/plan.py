@@ -71,8 +71,8 @@ class Plan:
       folder: folder of the configuration file.
       work: folder of all results, relative to `folder`.
       source, target: the languages.
-      user_files: paths of the user's texts, by their paths among the texts of the recipe.
-      authentic: names of the texts that people translated; noisy corpora are filtered.
+      user_files: paths of the user's texts, by their paths in the recipe's folder of texts.
+      authentic: names of the texts that people translated, with noisy corpora after filtering.
       data: `Data` by name.
       models: `Model` by name.
       teachers: names of the models of the ensemble.
@@ -89,9 +89,9 @@ class Plan:
             raise UserError(
                 f"The two languages must differ, got {self.source} twice.", code="bad_value"
             )
-        if twice := config["corpora"].keys() & config["noisy"].keys():
+        if duplicates := config["corpora"].keys() & config["noisy"].keys():
             raise UserError(
-                f"{', '.join(sorted(twice))}: the same name in corpora and noisy. Rename one.",
+                f"{', '.join(sorted(duplicates))}: the same name in corpora and noisy. Rename one.",
                 code="given_twice",
             )
         self.noisy = {name: keep for name, (_, keep) in config["noisy"].items()}
@@ -147,7 +147,7 @@ class Plan:
         return as_assignments({name: value for name, value in settings.items() if value})
 
     @property
-    def own_flags(self) -> list[str]:
+    def user_flags(self) -> list[str]:
         """Flags of commands that need the user's directory; others find it in runs."""
         directory = self.config["t2t_usr_dir"]
         return [f"--t2t_usr_dir={directory}"] * bool(directory)
@@ -178,18 +178,18 @@ class Plan:
     @property
     def trainer_flags(self) -> list[str]:
         """The user's flags of `t2t-trainer`."""
-        return [f"--{name}={_typed(value)}" for name, value in self.config["trainer_flags"].items()]
+        return [f"--{name}={_spell(value)}" for name, value in self.config["trainer_flags"].items()]
 
     @property
-    def teaching(self) -> list[str]:
+    def teacher_folders(self) -> list[str]:
         """The folders of the models that translate for the student."""
         kind = "exports" if len(self.teachers) == 1 else "models"
         return [f"{self.work}/{kind}/{name}" for name in self.teachers]
 
     @property
-    def teaching_flags(self) -> list[str]:
+    def teacher_flags(self) -> list[str]:
         """Flags of `t2t-decoder`: the teachers, as an ensemble if there are several."""
-        first, *more_teachers = self.teaching
+        first, *more_teachers = self.teacher_folders
         engine_flag = (
             f"--ensemble={','.join(more_teachers)}" if more_teachers else "--engine=ctranslate2"
         )
@@ -202,7 +202,7 @@ class Plan:
         return "backward" if backward else self.teachers[0]
 
     @property
-    def products(self) -> list[str]:
+    def outputs(self) -> list[str]:
         """All files and folders that the recipe writes."""
         files = [self.manifest(name) for name in self.data]
         for name in self.models:
@@ -217,8 +217,8 @@ class Plan:
         return files + [f"{page}.{kind}" for page in pages for kind in ("html", "json")]
 
     @property
-    def compared(self) -> list[str]:
-        """The compared models, the baseline first."""
+    def compared_models(self) -> list[str]:
+        """Names of the models to compare, the baseline first."""
         return ["baseline"] * self.config["baseline"] + ["student", *self.teachers]
 
     @property
@@ -226,22 +226,22 @@ class Plan:
         return bool(self.back_translated) or self.judge == "backward"
 
     def _data(self) -> dict[str, Data]:
-        forward = self.source, self.target
+        languages = self.source, self.target
         corpora, back = tuple(self.config["corpora"]), tuple(self.back_translated)
         tag = self.config["back_translation"]["tag"]
-        taught = self.authentic * self.config["distillation"]["with_corpora"] + self.distilled
+        train_texts = self.authentic * self.config["distillation"]["with_corpora"] + self.distilled
         data = {
-            "forward": Data(forward, tuple(self.authentic)),
-            "student": Data(forward, tuple(taught), "forward"),
+            "forward": Data(languages, tuple(self.authentic)),
+            "student": Data(languages, tuple(train_texts), "forward"),
         }
         if self._needs_backward:
-            data["backward"] = Data(forward[::-1], tuple(self.authentic), "forward")
+            data["backward"] = Data(languages[::-1], tuple(self.authentic), "forward")
         if back:
             tags = {name: tag for name in back if tag}
-            data["teacher"] = Data(forward, (*self.authentic, *back), "forward", tags)
+            data["teacher"] = Data(languages, (*self.authentic, *back), "forward", tags)
         if self.noisy:
-            data["filter.forward"] = Data(forward, corpora)
-            data["filter.backward"] = Data(forward[::-1], corpora, "filter.forward")
+            data["filter.forward"] = Data(languages, corpora)
+            data["filter.backward"] = Data(languages[::-1], corpora, "filter.forward")
         return data
 
     def _models(self) -> dict[str, Model]:
@@ -287,7 +287,7 @@ class Plan:
                 )
 
     def hours(self, seconds_per_product: float) -> dict[str, float]:
-        """Returns the estimated hours of the files that take long.
+        """Returns the estimated hours to make the slowest files.
 
         Per weight and token, training takes `_PRODUCTS_OF_TRAINING` products, scoring one, and
         translating one for each hypothesis.
@@ -296,20 +296,20 @@ class Plan:
           seconds_per_product: seconds of a multiply-add on this machine.
         """
         weights, products = self._weights(), dict[str, float]()
-        for name, (count, tokens) in weights.items():
-            products[f"{self.work}/runs/{name}.trained"] = _PRODUCTS_OF_TRAINING * count * tokens
+        for name, (count, length) in weights.items():
+            products[f"{self.work}/runs/{name}.trained"] = _PRODUCTS_OF_TRAINING * count * length
         for name in self.back_translated:
             products_per_token = self._hypotheses("back_translation") * weights["backward"][0]
             products[self.text(name, self.source)] = products_per_token * self._tokens(name)
-        teachers = sum(weights[name][0] for name in self.teachers)
+        teacher_weights = sum(weights[name][0] for name in self.teachers)
         for name in self.authentic:
-            length = self._tokens(name.removeprefix("clean."))
+            tokens = self._tokens(name.removeprefix("clean."))
             translated = f"{self.work}/translated/{name}.{self.target}"
-            products[translated] = self._hypotheses("distillation") * teachers * length
-            products[self.text(f"distilled.{name}", self.target)] = weights[self.judge][0] * length
+            products[translated] = self._hypotheses("distillation") * teacher_weights * tokens
+            products[self.text(f"distilled.{name}", self.target)] = weights[self.judge][0] * tokens
         for name in self.noisy:
-            judges = 2 * weights["filter.forward"][0]
-            products[self.text(f"clean.{name}", self.target)] = judges * self._tokens(name)
+            filter_weights = 2 * weights["filter.forward"][0]
+            products[self.text(f"clean.{name}", self.target)] = filter_weights * self._tokens(name)
         return {file: seconds_per_product * count / 3600 for file, count in products.items()}
 
     def _weights(self) -> dict[str, tuple[int, int]]:
@@ -350,10 +350,10 @@ class Plan:
         return _TOKENS_PER_BYTE * (self.folder / path).stat().st_size
 
 
-def _typed(value: Any) -> str:
-    """Returns a value in the form of flags, with commas in lists."""
+def _spell(value: Any) -> str:
+    """Spells the value of a flag, with commas in lists."""
     if isinstance(value, list):
-        return ",".join(map(_typed, value))
+        return ",".join(map(_spell, value))
     return value if isinstance(value, str) else as_text(value)
 
 
@@ -369,7 +369,7 @@ def _expanded(value: Any) -> Any:
 def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a copy with defaults; raises `UserError` if it violates the schema."""
     try:
-        # Unlike deepcopy, this separates YAML aliases of one object, which need own defaults.
+        # Unlike deepcopy, this separates YAML aliases of one object, so that each gets defaults.
         checked = json.loads(json.dumps(dict(config), default=str, allow_nan=False))
     except (TypeError, ValueError) as error:  # NaN would pass every limit.
         raise UserError(
@@ -386,7 +386,7 @@ def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
         message = message.partition(": ")[2] or message
         if len(message) > _MAX_SHOWN:
             message = f"{message[: _MAX_SHOWN // 2]} ... {message[-_MAX_SHOWN // 2 :]}"
-        # YAML's no is not Norwegian.
+        # YAML reads a bare no, the code of Norwegian, as false.
         advice = " Put it into quotes." * message.endswith("is not of type 'string'")
         raise UserError(
             f"The configuration{instance}: {message}.{advice}", code="bad_configuration"

@@ -189,12 +189,12 @@ def test_what_is_left_to_do(configured, capsys, monkeypatch):
         assert " ".join(command.split()) in " ".join(printed[0].split())
     plan = Plan(yaml.safe_load(path.read_text()), path.parent)
     # All is asked for: Snakemake would not miss what a killed job has removed.
-    assert set(files[:-1]) <= set(plan.products)
+    assert set(files[:-1]) <= set(plan.outputs)
     # The baseline differs in what it reads, and in nothing else.
     pairs = zip(plan.training_flags("baseline"), plan.training_flags("student"), strict=True)
     changed = [one.partition("=")[0] for one, other in pairs if one != other]
     assert changed == ["--data_dir", "--problem_config"]
-    assert plan.teaching_flags == [
+    assert plan.teacher_flags == [
         "--output_dir=work/models/teacher1",
         "--ensemble=work/models/teacher2",
     ]
@@ -450,7 +450,7 @@ def test_what_is_left_out_of_a_configuration(configured):
     assert plan.teachers == ["teacher1"]
     assert not plan.models["student"].warm_start_from
     # One teacher's translations of a dev set are those of the page.
-    assert "work/translated/dev.toy.de" not in plan.products
+    assert "work/translated/dev.toy.de" not in plan.outputs
 
 
 def test_flags_that_trainings_do_not_take(configured, monkeypatch, own_registry):
@@ -553,7 +553,7 @@ def test_a_tilde_is_the_home_directory(configured, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     noisy, corpora = {"web": ["~/text/web", 0.5]}, {"toy": "~/text/train"}
     plan = Plan(CONFIG | dict(corpora=corpora, noisy=noisy, t2t_usr_dir="~/mine"), tmp_path)
-    assert plan.own_flags == [f"--t2t_usr_dir={tmp_path / 'mine'}"]
+    assert plan.user_flags == [f"--t2t_usr_dir={tmp_path / 'mine'}"]
     assert plan.user_files["work/text/web.de"] == str(tmp_path / "text" / "web.de")
 
 
