@@ -25,7 +25,7 @@ _SETTINGS = "num_layers=1,d_model=16,d_ff=16,num_heads=2,batch_tokens=256"
 
 @contextlib.contextmanager
 def traced():
-    """Gives a dictionary that gets the names of the functions that run, by file."""
+    """Yields a dictionary, which collects the names of the functions that run, by file."""
     functions: dict[str, dict[str, None]] = {}
 
     def profile(frame, event, _):
@@ -62,41 +62,42 @@ def trace(folder: Path) -> dict[str, dict[str, dict[str, None]]]:
     return {"sentence": sentence, "training": training}
 
 
-def listed(functions: dict[str, dict[str, None]]) -> str:
-    """Returns a line of Markdown for each file: its number of functions, and what it is about."""
+def file_list(functions: dict[str, dict[str, None]]) -> str:
+    """Returns a line of Markdown for each file: its number of functions, and its summary."""
     lines = []
     for number, (file, names) in enumerate(functions.items(), 1):
-        about = ast.get_docstring(ast.parse((ROOT / file).read_text("utf-8"))) or ""
-        summary = about.partition("\n")[0].rstrip(".")
+        docstring = ast.get_docstring(ast.parse((ROOT / file).read_text("utf-8"))) or ""
+        summary = docstring.partition("\n")[0].rstrip(".")
         lines.append(f"{number}. `{file}` ({len(names)}): {summary}\n")
     return "".join(lines)
 
 
-def counted(functions: dict[str, dict[str, None]]) -> str:
+def count_text(functions: dict[str, dict[str, None]]) -> str:
     """Returns the numbers of files and functions, as text."""
     return f"{len(functions)} files, {sum(map(len, functions.values()))} functions"
 
 
-def replaced(page: str, name: str, text: str) -> str:
-    """Returns a page with another text between the comments that name it."""
+def replace_section(page: str, name: str, text: str) -> str:
+    """Returns a page with new text between the two comments with a name."""
     head, begin, rest = page.partition(f"<!-- {name} -->\n")
     _, end, after = rest.partition(f"<!-- end of {name} -->\n")
     return f"{head}{begin}\n{text}\n{end}{after}"
 
 
 def main() -> None:
-    """Traces, and writes or prints what it has found."""
+    """Traces, and writes or prints both lists."""
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
-        ways = trace(Path(folder))
-    for name, functions in ways.items():
-        print(f"{name}: {counted(functions)}")
+        traces = trace(Path(folder))
+    for name, functions in traces.items():
+        print(f"{name}: {count_text(functions)}")
         if "--print" in sys.argv:
             for file, names in functions.items():
                 print(f"  {file}: {len(names)}\n    {' '.join(names)}")
     if "--print" not in sys.argv:
         page = PAGE.read_text("utf-8")
-        for name, functions in ways.items():
-            page = replaced(page, name, f"{counted(functions)}:\n\n{listed(functions)}")
+        for name, functions in traces.items():
+            text = f"{count_text(functions)}:\n\n{file_list(functions)}"
+            page = replace_section(page, name, text)
         PAGE.write_text(page, encoding="utf-8")
 
 

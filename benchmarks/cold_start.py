@@ -5,13 +5,13 @@
 Each command runs in fresh processes, in turns for this checkout and another. All figures are
 medians of `--rounds` rounds. A translation is of one sentence, by the run or by an export. The
 first table has seconds of the clock, valid if nothing else runs, and of the processor, user and
-system. The second has the parts of these with TensorFlow:
+system. The second has the processor seconds of each part of a translation by TensorFlow:
 
     import   Python, TensorFlow, Keras and what of this package needs them
     build    the model
     restore  its weights from the checkpoint
     trace    the graph of the search
-    prepare  what TensorFlow does at the first call of the graph
+    prepare  TensorFlow's work at the first call of the graph
     run      a translation
 """
 
@@ -33,11 +33,11 @@ from absl import app, flags
 _RUN = flags.DEFINE_string("output_dir", None, "Run that translates.", required=True)
 _OTHER = flags.DEFINE_string("other", "", "Another checkout to compare with.")
 _SENTENCE = flags.DEFINE_string("sentence", "Two young men play football on a field.", "Source.")
-_PARTS = flags.DEFINE_bool("parts", False, "Translate once, in this process; print its parts.")
+_PARTS = flags.DEFINE_bool("parts", False, "Translate once, here; print the seconds of its parts.")
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Number of rounds; the medians count.", 1)
 
 _ROOT = Path(__file__).resolve().parents[1]
-_LOADED = "import sys, t2t_keras; t2t_keras.load_export(sys.argv[1]).translate(sys.argv[2:])"
+_LOAD_EXPORT = "import sys, t2t_keras; t2t_keras.load_export(sys.argv[1]).translate(sys.argv[2:])"
 
 
 def main(_) -> None:
@@ -45,7 +45,7 @@ def main(_) -> None:
     if _PARTS.value:
         from t2t_keras.bin.flags import run_command
 
-        run_command(lambda _: None, lambda _: print(json.dumps(_measured())), ["parts"])
+        run_command(lambda _: None, lambda _: print(json.dumps(_measure_parts())), ["parts"])
         return
     roots = {"this": _ROOT} | ({"other": Path(_OTHER.value).resolve()} if _OTHER.value else {})
     with tempfile.TemporaryDirectory() as folder:
@@ -55,7 +55,7 @@ def main(_) -> None:
 
 
 class _Checkout:
-    """What is measured of a checkout, each once: seconds by what they were spent on."""
+    """Measures a checkout once: seconds by command, or by part of a translation."""
 
     def __init__(self, root: Path, folder: Path):
         """Exports the run into the folder, where all commands then run."""
@@ -71,27 +71,27 @@ class _Checkout:
         """Returns the seconds of the clock and of the processor of each command."""
         measured = {}
         for command, arguments in self._commands().items():
-            used_before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+            before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
             self._python(*arguments)
             seconds = time.perf_counter() - start
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            used = after.ru_utime - used_before.ru_utime + after.ru_stime - used_before.ru_stime
-            measured[command] = seconds, used
+            processor = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+            measured[command] = seconds, processor
         return measured
 
     def parts(self) -> Mapping[str, tuple[float]]:
-        """Returns those of the parts of a translation."""
+        """Returns the processor seconds of each part of a translation."""
         arguments = self._run, f"--sentence={_SENTENCE.value}"
         parts = json.loads(self._python(__file__, "--parts", *arguments).stdout)
         return {part: (seconds,) for part, seconds in parts.items()}
 
     def _commands(self) -> dict[str, list[str]]:
-        """Returns the arguments of Python for what is measured, by what it is."""
+        """Returns the arguments of Python for each measured command, by its name in the table."""
         text = "--decode_from_file=text", "--decode_to_file=-"
-        by_program = "--output_dir=ctranslate2", "--engine=ctranslate2"
+        use_export = "--output_dir=ctranslate2", "--engine=ctranslate2"
         example = str(self._root / "examples" / "translate_with_savedmodel.py")
         export = str(next((self._folder / "export").iterdir()))
-        new = "--output_dir=new", "--hparams_set=transformer_tiny"
+        new_run = "--output_dir=new", "--hparams_set=transformer_tiny"
         return {
             "import t2t_keras": ["-c", "import t2t_keras"],
             "t2t-trainer --help": _command("t2t_trainer", "--help"),
@@ -99,24 +99,24 @@ class _Checkout:
             "t2t-decoder --decode_from_file=missing": _command(
                 "t2t_decoder", self._run, "--decode_from_file=missing"
             ),
-            "t2t-trainer --problem=missing": _command("t2t_trainer", *new, "--problem=missing"),
+            "t2t-trainer --problem=missing": _command("t2t_trainer", *new_run, "--problem=missing"),
             "t2t-bleu": _command("t2t_bleu", "--translation=text", "--reference=text"),
             "t2t-decoder": _command("t2t_decoder", self._run, *text),
-            "t2t-decoder, CTranslate2": _command("t2t_decoder", *by_program, *text),
+            "t2t-decoder, CTranslate2": _command("t2t_decoder", *use_export, *text),
             "examples/translate_with_savedmodel.py": [example, export, _SENTENCE.value],
-            "t2t_keras.load_export": ["-c", _LOADED, export, _SENTENCE.value],
+            "t2t_keras.load_export": ["-c", _LOAD_EXPORT, export, _SENTENCE.value],
         }
 
     def _python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Runs Python; a command must refuse what is missing, and nothing else."""
+        """Runs Python; a command must fail if one of its arguments is missing, and only then."""
         call = [sys.executable, *arguments]
         environment = os.environ | {"PYTHONPATH": str(self._root)}
         options = dict(cwd=self._folder, env=environment, capture_output=True, text=True)
-        done = subprocess.run(call, check=False, **options)
-        refused = any(argument.endswith("=missing") for argument in arguments)
-        if done.returncode != (2 if refused else 0):
-            sys.exit(f"{' '.join(call)}: {done.stderr}")
-        return done
+        process = subprocess.run(call, check=False, **options)
+        must_fail = any(argument.endswith("=missing") for argument in arguments)
+        if process.returncode != (2 if must_fail else 0):
+            sys.exit(f"{' '.join(call)}: {process.stderr}")
+        return process
 
 
 def _command(name: str, *arguments: str) -> list[str]:
@@ -128,7 +128,7 @@ def _print_table(
     checkouts: Mapping[str, _Checkout],
     measure: Callable[[_Checkout], Mapping[str, tuple[float, ...]]],
 ) -> None:
-    """Prints the medians of what is measured of the checkouts in turns."""
+    """Measures the checkouts in turns, and prints the medians."""
     seconds_by_command = collections.defaultdict(lambda: collections.defaultdict(list))
     for _ in range(_ROUNDS.value):
         for name, checkout in checkouts.items():
@@ -145,7 +145,7 @@ def _print_table(
         print(f"| {command} | {' | '.join(cells)} |", flush=True)
 
 
-def _measured() -> dict[str, float]:
+def _measure_parts() -> dict[str, float]:
     """Translates as t2t-decoder does, and returns the seconds of each part."""
     from t2t_keras.decoding.config import decode_config
     from t2t_keras.decoding.keras_engine import share_cores

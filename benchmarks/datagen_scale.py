@@ -8,12 +8,12 @@
 
 The text repeats some EN-DE corpora in random order: it measures load, not quality. The vocabulary
 is learned once, from the largest corpus; then each corpus is encoded with it, with and without the
-filter of duplicates, and the time for 36 million pairs is extrapolated. Each run has a process, and
-so a peak of memory, of its own. Batches are planned, split over 8 replicas, read and padded as in
-training, in one thread.
+filter of duplicates, and the time for 36 million pairs is extrapolated. Each run has its own
+process, to measure its own peak of memory. Batches are planned, split over 8 replicas, read and
+padded as in training, in one thread.
 
-With --beam_runner, worker processes and Apache Beam both generate the data of the largest corpus,
-which is compared byte for byte.
+With --beam_runner, worker processes and Apache Beam both generate the data of the largest corpus;
+the two results are compared byte for byte.
 """
 
 import collections
@@ -44,11 +44,11 @@ from t2t_keras.text.files import read_lines
 _TEXT = flags.DEFINE_string("text", "../shared/data", "Folder of text, <corpus>.en-de.en.")
 _PAIRS = flags.DEFINE_list("pairs", ["300000"], "Numbers of training pairs.")
 _VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 37_000, "Size of the vocabulary.")
-_VOCAB_LINES = flags.DEFINE_integer("vocab_lines", 1_000_000, "Lines a side to learn it from.")
+_VOCAB_LINES = flags.DEFINE_integer("vocab_lines", 1_000_000, "Vocabulary's lines per side.")
 _VOCAB_KIND = flags.DEFINE_string("vocab_kind", "bpe", "Kind of the vocabulary.")
 _WORKERS = flags.DEFINE_integer("num_workers", usable_cores(), "Number of worker processes.")
 _BEAM_RUNNER = flags.DEFINE_string("beam_runner", "", "Runner of Apache Beam to compare with.")
-_BEAM_OPTIONS = flags.DEFINE_list("beam_pipeline_options", [], "Options for it.")
+_BEAM_OPTIONS = flags.DEFINE_list("beam_pipeline_options", [], "Options of the runner.")
 _FOLDER = flags.DEFINE_string("folder", "", "Folder to work in and to leave the data in.")
 _CORPORA = flags.DEFINE_list(
     "corpora",
@@ -64,7 +64,7 @@ _Run = collections.namedtuple("_Run", "learning encoding busy main worker")
 
 
 def main(_) -> None:
-    """Assembles the text, makes the data of each size, and prints what it took."""
+    """Assembles the text, makes the data of each size, and prints times and memory."""
     with contextlib.ExitStack() as stack:
         folder = Path(_FOLDER.value or stack.enter_context(tempfile.TemporaryDirectory()))
         sizes = sorted(map(int, _PAIRS.value))
@@ -86,7 +86,7 @@ def main(_) -> None:
         if _BEAM_RUNNER.value:
             _compare(folder, functools.partial(run_alone, sizes[-1]), config)
             return
-        for filters in ("duplicates", ""):  # What stays in the folder is not filtered.
+        for filters in ("duplicates", ""):  # Unfiltered data is last, and stays in the folder.
             runs = [run_alone(pairs, f"filters={filters},{config}") for pairs in sizes]
             print(f"\n{filters or 'no filter'}, {_WORKERS.value} workers:")
             _report(sizes, megabytes, runs)
@@ -94,7 +94,7 @@ def main(_) -> None:
 
 
 def _assemble(folder: Path, count: int) -> float:
-    """Writes so many pairs, and dev files; returns their megabytes."""
+    """Writes `count` training pairs, and dev files; returns the pairs' megabytes."""
     pairs = []
     for corpus in _CORPORA.value:
         sides = (read_lines(Path(f"{_TEXT.value}/{corpus}.en-de.{code}")) for code in ("en", "de"))
@@ -102,9 +102,9 @@ def _assemble(folder: Path, count: int) -> float:
     generator = random.Random(1)
     orders = (generator.sample(pairs, len(pairs)) for _ in itertools.count())
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = list(itertools.islice(itertools.chain.from_iterable(orders), count))
+    training = list(itertools.islice(itertools.chain.from_iterable(orders), count))
     for side, code in enumerate(("en", "de")):
-        for name, lines in ((count, drawn), ("dev", pairs[:1000])):
+        for name, lines in ((count, training), ("dev", pairs[:1000])):
             with (folder / f"{name}.{code}").open("wb") as file:
                 file.writelines(pair[side] + b"\n" for pair in lines)
     megabytes = sum((folder / f"{count}.{code}").stat().st_size for code in ("en", "de")) / 1e6
@@ -118,7 +118,7 @@ def _run(
     peaks: dict[int, int] = {0: 0}
 
     def watch() -> None:
-        # What getrusage says of a child begins with what its parent held when it started it.
+        # getrusage would count the memory that the parent held when it forked the worker.
         while True:
             for worker in multiprocessing.active_children():
                 with contextlib.suppress(OSError, StopIteration):
@@ -141,7 +141,7 @@ def _run(
 
 
 def _compare(folder: Path, run_alone: Callable[..., _Run], config: str) -> None:
-    """Makes data with both, and says which of its files differ."""
+    """Makes data with workers and with Beam, and prints which files differ."""
     for filters in ("duplicates", ""):
         settings = f"filters={filters},{config}"
         local, beam = run_alone(settings), run_alone(settings, beam=True)
@@ -162,7 +162,7 @@ def _compare(folder: Path, run_alone: Callable[..., _Run], config: str) -> None:
 
 
 def _report(sizes: list[int], megabytes: list[float], runs: list[_Run]) -> None:
-    # Processor time shows what it would be on a machine without other work.
+    # Other work on the machine changes the seconds, but hardly the processor time.
     print("| pairs | s | pairs/s | MB/s | pairs per worker's processor s | peak MB | a worker's |")
     print("|---|---|---|---|---|---|---|")
     for pairs, size, run in zip(sizes, megabytes, runs, strict=True):
@@ -180,7 +180,7 @@ def _report(sizes: list[int], megabytes: list[float], runs: list[_Run]) -> None:
 
 
 def _read_batches(directory: Path) -> None:
-    """Reads steps of 25,000 tokens for a while, and says how many tokens came."""
+    """Reads steps of 25,000 tokens for a while, and prints the tokens per second."""
     store = Generated(Problem(), directory, read_manifest(directory)).open_examples("train")
     batches = TokenBatchSampler(store.lengths, 25_000, max_length=256, seed=1)
     started = time.perf_counter()

@@ -81,19 +81,21 @@ def print_operators(run: Callable[[], object], rows: int, steps: int = 1) -> Non
         run()
         tf.profiler.experimental.stop()
         trace.ParseFromString(next(Path(folder).rglob("*.xplane.pb")).read_bytes())
-    calls, spent = collections.Counter(), collections.Counter()
+    calls, milliseconds = collections.Counter(), collections.Counter()
     for plane in trace.planes:
         for event in (event for line in plane.lines for event in line.events):
-            # An operator's events are named "its name:its type".
+            # An operator's events are called "name:type".
             name, colon, kind = plane.event_metadata[event.metadata_id].name.rpartition(":")
             is_operator = colon and not name.endswith(":") and kind.lstrip("_").isalnum()
             if "CPU" in plane.name and is_operator:
                 calls[kind] += 1
-                spent[kind] += event.duration_ps / 1e9
+                milliseconds[kind] += event.duration_ps / 1e9
     print("\n| operator | calls | ms |\n|---|---|---|")
-    for kind, _ in spent.most_common(rows):
-        print(f"| {kind} | {calls.pop(kind) / steps:,.0f} | {spent.pop(kind) / steps:,.2f} |")
-    print(f"| others | {calls.total() / steps:,.0f} | {spent.total() / steps:,.2f} |")
+    for kind, _ in milliseconds.most_common(rows):
+        print(
+            f"| {kind} | {calls.pop(kind) / steps:,.0f} | {milliseconds.pop(kind) / steps:,.2f} |"
+        )
+    print(f"| others | {calls.total() / steps:,.0f} | {milliseconds.total() / steps:,.2f} |")
 
 
 class ModelFlags:
@@ -129,9 +131,9 @@ def new_step(hparams, vocab_size: int, cluster=None, worker_gpu: int | None = 0,
     Args:
       hparams: hyperparameters.
       vocab_size: ids of the shared vocabulary.
-      cluster: the workers that do each step together.
+      cluster: the workers that share each step.
       worker_gpu: number of GPUs; None = all.
-      **devices: what else `training.backends.base.plan_devices` takes.
+      **devices: other arguments of `training.backends.base.plan_devices`.
     """
     from t2t_keras.models.transformer import Transformer
     from t2t_keras.training.backends import base
@@ -144,8 +146,8 @@ def new_step(hparams, vocab_size: int, cluster=None, worker_gpu: int | None = 0,
         vocab_sizes=(vocab_size, None),
         random_seed=1,
     )
-    planned = base.plan_devices(worker_gpu, cluster=cluster, **devices)
-    return base.make_step(config, planned, cluster)
+    device_plan = base.plan_devices(worker_gpu, cluster=cluster, **devices)
+    return base.make_step(config, device_plan, cluster)
 
 
 def random_translator(hparams, vocab_size: int, dtype="float32", tokenizer=None, **settings):
@@ -156,7 +158,7 @@ def random_translator(hparams, vocab_size: int, dtype="float32", tokenizer=None,
       vocab_size: ids of the shared vocabulary.
       dtype: type of the weights and products.
       tokenizer: for text; None = ids only.
-      **settings: of the `DecodeConfig`.
+      **settings: settings of the `DecodeConfig`.
     """
     import keras
 

@@ -33,13 +33,13 @@ RESULTS = ROOT / "build" / "mutation.jsonl"
 
 
 def mutants(path, operators):
-    """Yields each different mutant of a file: a key of its own, the operator and the source."""
+    """Yields each distinct mutant of a file: a unique key, the operator and the source."""
     source = path.read_text("utf-8")
     seen = {source}
     for name in operators:
         operator, occurrence = cosmic_ray.plugins.get_operator(f"core/{name}")(), 0
         while (mutated := mutate_code(source, operator, occurrence)) is not None:
-            # A number is made one larger and then one smaller: the first is enough.
+            # NumberReplacer adds one to a number, then subtracts one: skip the second.
             occurrence += 2 if name == "NumberReplacer" else 1
             if mutated not in seen:
                 seen.add(mutated)
@@ -57,7 +57,7 @@ def replace_source(path, source):
 
 
 def start(tests, seconds, path=None, source=""):
-    """Forks a process that runs the tests, on a mutant if one is given; returns its id."""
+    """Forks a process that runs the tests, on a mutant if `path` is set; returns the process id."""
     process = os.fork()
     if process:
         return process
@@ -77,39 +77,41 @@ def start(tests, seconds, path=None, source=""):
         os._exit(status)
 
 
-def run(target, operators, known, options):
-    """Runs the mutants of a target that are not known, and prints survivors; returns the counts."""
-    paths = [path for each in target["modules"] for path in sorted(Path().glob(each))]
+def run(target, operators, known_outcomes, options):
+    """Runs a target's mutants without an outcome, prints survivors; returns counts of outcomes."""
+    paths = [path for pattern in target["modules"] for path in sorted(Path().glob(pattern))]
     all_mutants = [(path, *mutant) for path in paths for mutant in mutants(path, operators)]
     all_mutants = all_mutants[:: options.every]
-    waiting = [mutant for mutant in all_mutants if mutant[1] not in known]
-    print(f"{target['name']}: {len(all_mutants)} mutants, {len(waiting)} to run", flush=True)
-    began = time.monotonic()
-    if waiting and os.waitpid(start(target["tests"], 3600), 0)[1]:
+    pending = [mutant for mutant in all_mutants if mutant[1] not in known_outcomes]
+    print(f"{target['name']}: {len(all_mutants)} mutants, {len(pending)} to run", flush=True)
+    start_time = time.monotonic()
+    if pending and os.waitpid(start(target["tests"], 3600), 0)[1]:
         sys.exit(f"{target['name']}: the tests fail on the code as it is.")
-    seconds, running = 30 + round(5 * (time.monotonic() - began)), {}
-    while waiting or running:
-        while waiting and len(running) < options.jobs:
-            path, key, _, source = mutant = waiting.pop()
+    seconds, running = 30 + round(5 * (time.monotonic() - start_time)), {}
+    while pending or running:
+        while pending and len(running) < options.jobs:
+            path, key, _, source = mutant = pending.pop()
             running[start(target["tests"], seconds, path, source)] = mutant
-        process, status, used = os.wait3(0)
+        process, status, usage = os.wait3(0)
         path, key, operator, source = running.pop(process)
         code = os.waitstatus_to_exitcode(status)
-        known[key] = {0: "survived", -signal.SIGALRM: "timed out"}.get(code, "killed")
-        spent = round(used.ru_utime + used.ru_stime, 1)
-        entry = {"key": key, "outcome": known[key], "path": str(path), "processor_seconds": spent}
+        known_outcomes[key] = {0: "survived", -signal.SIGALRM: "timed out"}.get(code, "killed")
+        seconds_used = round(usage.ru_utime + usage.ru_stime, 1)
+        outcome = known_outcomes[key]
+        entry = dict(key=key, outcome=outcome, path=str(path), processor_seconds=seconds_used)
         with RESULTS.open("a", encoding="utf-8") as file:
             print(json.dumps(entry), file=file)
         print(".", end="", flush=True)
     for path, key, operator, source in all_mutants:
-        if known[key] != "killed":
+        if known_outcomes[key] != "killed":
             versions = path.read_text("utf-8").splitlines(), source.splitlines()
             diff = list(difflib.unified_diff(*versions, n=0))[2:]
-            print(f"\n{known[key]}: {path}, {operator}", *diff, sep="\n    ")
+            print(f"\n{known_outcomes[key]}: {path}, {operator}", *diff, sep="\n    ")
     for path in paths:
-        outcomes = collections.Counter(known[key] for each, key, *_ in all_mutants if each == path)
+        keys = [key for mutated_path, key, *_ in all_mutants if mutated_path == path]
+        outcomes = collections.Counter(map(known_outcomes.get, keys))
         print(f"{path}: {dict(outcomes)}", flush=True)
-    return collections.Counter(known[key] for _, key, *_ in all_mutants)
+    return collections.Counter(known_outcomes[key] for _, key, *_ in all_mutants)
 
 
 def main():
@@ -130,11 +132,11 @@ def main():
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.touch()
     entries = map(json.loads, RESULTS.read_text("utf-8").splitlines())
-    known = {each["key"]: each["outcome"] for each in entries}
+    known_outcomes = {entry["key"]: entry["outcome"] for entry in entries}
     if options.retry:
-        known = {key: outcome for key, outcome in known.items() if outcome == "killed"}
-    targets = [each for each in settings["targets"] if options.target in (None, each["name"])]
-    counts = [run(each, settings["operators"], known, options) for each in targets]
+        known_outcomes = {key: o for key, o in known_outcomes.items() if o == "killed"}
+    targets = [t for t in settings["targets"] if options.target in (None, t["name"])]
+    counts = [run(target, settings["operators"], known_outcomes, options) for target in targets]
     outcomes = sum(counts, collections.Counter())
     score = 100 * (1 - outcomes["survived"] / max(outcomes.total(), 1))
     print(

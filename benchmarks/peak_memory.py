@@ -4,11 +4,11 @@
     python benchmarks/peak_memory.py --lines=2000,20000,200000 [--output_dir=RUN]
 
 The estimate of a step is that of `t2t-trainer --dry_run`. Each step runs in a process of its own.
-"allocated" is the most that TensorFlow's allocator gave out at once, from memory in one piece, as a
-GPU's is; "process" is the peak of the whole process, less that of one with a negligible model, and
-shows what the allocator loses besides; under XLA, also what compiling took. Of a split step
-the tokens are those of each microbatch. With --lines each file is translated, with word
-alignments, in a process of its own; without --output_dir, by a very small model with random
+"counted" is the estimate; "allocated" is the most that TensorFlow's allocator gave out at once,
+from memory in one piece, as on a GPU. "process" is the peak of the whole process, less that of one
+with a negligible model; it includes what the allocator wastes and, under XLA, what compiling takes.
+The tokens of a split step are those of each microbatch. With --lines each file is translated, with
+word alignments, in a process of its own; without --output_dir, by a very small model with random
 weights. Megabytes are 10^6 bytes.
 """
 
@@ -23,7 +23,7 @@ from measuring import in_own_process, new_step, peak_bytes, random_translator
 _ONLY = flags.DEFINE_string("only", "", "Part of the sets' names to measure; default: all.")
 _LINES = flags.DEFINE_list("lines", [], "Lines of files to translate, instead of training steps.")
 _RUN = flags.DEFINE_string("output_dir", "", "Run that translates.")
-# Floats; no memory is taken from the system before it is written to.
+# Number of floats; the system gives memory only when it is written to.
 _ONE_PIECE = 1 << 30
 
 
@@ -63,22 +63,23 @@ def main(_) -> None:
             print(f"| {lines:,} | {megabytes:,.0f} |", flush=True)
         return
     negligible = _Case("transformer_tiny", 8, 8, 4, "num_layers=1,d_model=8,d_ff=8")
-    *_, itself = in_own_process(_megabytes, negligible)
-    print(f"a process with a negligible model: {itself:,.0f} MB\n")
+    *_, baseline = in_own_process(_measure_step, negligible)
+    print(f"a process with a negligible model: {baseline:,.0f} MB\n")
     print("| set | tokens x length | counted | allocated | off by | process | off by |")
     print("|---|---|---|---|---|---|---|")
     for case in (case for case in _CASES if _ONLY.value in case.hparams_set):
-        counted, allocated, process = in_own_process(_megabytes, case)
-        how = [f"`{part}`" for part in (case.hparams_set, case.changes, "--xla" * case.xla) if part]
-        how += [f"{case.microbatches} microbatches"] * (case.microbatches > 1)
-        columns = [", ".join(how), f"{case.tokens:,} x {case.length}", f"{counted:,.0f}"]
-        for megabytes in (allocated, process - itself):
+        counted, allocated, process = in_own_process(_measure_step, case)
+        parts = [part for part in (case.hparams_set, case.changes, "--xla" * case.xla) if part]
+        title = [f"`{part}`" for part in parts]
+        title += [f"{case.microbatches} microbatches"] * (case.microbatches > 1)
+        columns = [", ".join(title), f"{case.tokens:,} x {case.length}", f"{counted:,.0f}"]
+        for megabytes in (allocated, process - baseline):
             columns += [f"{megabytes:,.0f}", f"{counted / megabytes - 1:+.0%}"]
         print(f"| {' | '.join(columns)} |", flush=True)
 
 
-def _megabytes(case: _Case) -> tuple[float, float, float]:
-    """Returns megabytes: counted, allocated, and of the process."""
+def _measure_step(case: _Case) -> tuple[float, float, float]:
+    """Returns the megabytes counted, allocated, and of the process."""
     import numpy as np
     import tensorflow as tf
 
@@ -90,11 +91,11 @@ def _megabytes(case: _Case) -> tuple[float, float, float]:
     step = new_step(hparams, case.vocab_size, xla=case.xla)
     shape = case.tokens // case.length, case.length
     ids = np.random.default_rng(0).integers(3, case.vocab_size, shape, np.int32)
-    # On a CPU the allocator's memory grows in pieces, and a block gets all of a piece of which less
-    # than 128 MB would be left. On a GPU all memory is one piece from the beginning, and here too.
+    # On a CPU the allocator's memory grows in pieces, and a block takes a whole piece if less than
+    # 128 MB would be left. On a GPU all memory is one piece from the start; make it so here.
     one_piece = tf.raw_ops.Empty(shape=[_ONE_PIECE], dtype=tf.float32)
     del one_piece
-    # Everything is traced and set up by a step of almost nothing.
+    # The first, tiny step traces and sets up everything.
     for number, arrays in enumerate([Batch(ids[:1, :2], ids[:1, :2]), Batch(ids, ids)]):
         tf.config.experimental.reset_memory_stats("CPU:0")
         float(step.update(number, [[arrays]] * case.microbatches)["loss"])

@@ -5,17 +5,17 @@
     KERAS_BACKEND=jax python benchmarks/step_profile.py ...
     python benchmarks/step_profile.py --decode --tokens=25 --length=25 [--xla]
 
-The training step is the trainer's own, on the device that Keras's backend takes. With --decode it
+The training step is the trainer's own, on the default device of Keras's backend. With --decode it
 is a step of the translator's search, with random weights, beam 4, 50 symbols and one batch of
-`tokens` / `length` sentences, in the type that --hparams=compute_dtype says.
+`tokens` / `length` sentences, in the type of --hparams=compute_dtype.
 
-Prints the median of several steps. Operations are those of the matrix products, forward and
-backward, without those that `recompute` does again; divided by `--peak_tflops`, what the device's
-maker says of its matrix units in that type, they are the model FLOPs utilisation. With TensorFlow
-on a CPU also what the same products (in decoding, those with weights) take when nothing else is
-done, in turns with the steps, and milliseconds by operator, from a trace of one step by
-TensorFlow's profiler. Operators run in parallel, so their sum may exceed the step. The first
-translation prepares the graph; the next run reuses what XLA has compiled.
+Prints the median of several steps. Counts the operations of the matrix products, forward and
+backward, without repeating those of `recompute`. Their rate as a share of `--peak_tflops`, the
+maker's figure for matrix units in that type, is the model FLOPs utilisation. With TensorFlow on a
+CPU, also times the same products (in decoding, those with weights) alone, in turns with the steps,
+and prints milliseconds by operator, from a trace of one step by TensorFlow's profiler. Operators
+run in parallel, so their sum may exceed the step. The first translation prepares the graph; the
+next run reuses what XLA has compiled.
 """
 
 import time
@@ -35,7 +35,7 @@ _TOKENS = flags.DEFINE_integer("tokens", 1024, "Tokens of the batch on either si
 _LENGTH = flags.DEFINE_integer("length", 32, "Tokens of each sentence.")
 _XLA = flags.DEFINE_boolean("xla", False, "Compile with XLA, which shows no operators.")
 _PEAK = flags.DEFINE_float("peak_tflops", None, "Peak of the device, 10^12 operations a second.")
-_ROUNDS = flags.DEFINE_integer("rounds", 7, "Number of timed steps, and of turns of products.")
+_ROUNDS = flags.DEFINE_integer("rounds", 7, "Number of rounds; each times a step and the products.")
 _ROWS = flags.DEFINE_integer("rows", 20, "Number of operators to name; the others are one row.")
 
 _BEAM_SIZE, _STEPS = 4, 50
@@ -57,7 +57,7 @@ def _profile_training() -> None:
     if step.num_replicas > 1:
         raise app.UsageError("Several GPUs are seen; set CUDA_VISIBLE_DEVICES to one.")
     shapes = product_shapes(hparams, _MODEL.vocab_size, *ids.shape)
-    # Those of the gradients too, multiplications and additions.
+    # One product forward and two for gradients, each of multiplications and additions.
     operations = sum(count * 3 * 2 * b * m * k * n for count, (b, m, k, n) in shapes)
 
     def whole_step() -> None:
@@ -119,7 +119,7 @@ def _source():
 
 
 def product_shapes(hparams, vocab_size: int, sentences: int, length: int) -> list[tuple]:
-    """Returns (how many, (batch, m, k, n)) of the forward pass's products [m, k] x [k, n]."""
+    """Returns (count, (batch, m, k, n)) of the forward pass's products [m, k] x [k, n]."""
     tokens, width, heads = sentences * length, hparams.d_model, hparams.num_heads
     d_k, d_v = hparams.head_widths(hparams.d_model)
     encoders, decoders = hparams.depths()
@@ -137,7 +137,7 @@ def product_shapes(hparams, vocab_size: int, sentences: int, length: int) -> lis
 
 
 def _product_of(batch: int, m: int, k: int, n: int):
-    """Returns what computes one product forward, and the two of its gradient."""
+    """Returns a function that computes a product and the two products of its gradient."""
     import tensorflow as tf
 
     left, right, gradient = (
@@ -155,7 +155,7 @@ def _product_of(batch: int, m: int, k: int, n: int):
 
 
 def _weight_products(rows: int):
-    """Returns what computes a decoder's products [rows, k] x [k, n] for every step, in a chain."""
+    """Returns a function: a decoder's products [rows, k] x [k, n] for every step, in a chain."""
     import tensorflow as tf
 
     hparams = _MODEL.hparams()

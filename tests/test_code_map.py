@@ -24,5 +24,5 @@ def test_the_page_lists_the_files_of_each_way(root, tmp_path):
         part = page.partition(f"<!-- {name} -->")[2].partition(f"<!-- end of {name} -->")[0]
         assert [file for file in files if f"`{file}`" not in part] == []
         assert part.count("t2t_keras/") == sum(file.startswith("t2t_keras/") for file in files)
-    replaced = runpy.run_path(str(script))["replaced"]
-    assert replaced("a\n<!-- b -->\nold\n<!-- end of b -->\n", "b", "new").count("new") == 1
+    replace_section = runpy.run_path(str(script))["replace_section"]
+    assert replace_section("a\n<!-- b -->\nold\n<!-- end of b -->\n", "b", "new").count("new") == 1

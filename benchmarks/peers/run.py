@@ -2,8 +2,8 @@
 
     python benchmarks/peers/run.py --size=base --mode=decode32 --toolkits=t2t_keras,ctranslate2:int8
 
-README.md lists the toolkits and their options. Each has its environment in build/peers, which is
-made when it is missing. Prints the result of every turn, then a table of medians.
+README.md lists the toolkits and their options. Makes each toolkit's environment in build/peers if
+it is missing. Prints the result of every turn, then a table of medians.
 """
 
 import json
@@ -26,7 +26,7 @@ _LIMIT = flags.DEFINE_integer("limit", 900, "Longest turn, in seconds.", 1)
 _HERE = Path(__file__).resolve().parent
 _FOLDER = _HERE.parents[1] / "build" / "peers"
 _TORCH = "torch==2.13.0"
-# By environment: the arguments of one `pip install` after the other.
+# Arguments of successive calls of `pip install`, by environment.
 _REQUIREMENTS = {
     "torch": [f"{_TORCH} numpy sentencepiece transformers==5.23.0 ctranslate2==4.8.5"],
     "keras": ["tensorflow-cpu==2.21.0 keras==3.15.1 keras-hub==0.32.0 jax==0.10.2"],
@@ -49,13 +49,13 @@ _SETTINGS = {
 
 def main(_) -> None:
     """Runs the rounds and prints the table."""
-    without = _DECODE_ONLY if _MODE.value == "train" else _TRAIN_ONLY
+    excluded = _DECODE_ONLY if _MODE.value == "train" else _TRAIN_ONLY
     results: dict[str, list[dict[str, float]]] = {}
     for toolkit in _TOOLKITS.value:
         name = toolkit.split(":")[0]
         if not (_HERE / f"with_{name}.py").exists():
             raise app.UsageError(f"There is no toolkit '{name}'. README.md lists them.")
-        if name not in without:
+        if name not in excluded:
             results[toolkit] = []
     for _ in range(_ROUNDS.value):
         for toolkit in [*results]:

@@ -13,7 +13,7 @@ _dataclass = dataclasses.dataclass
 
 
 def _hashable(cls=None, **options):
-    # Python 3.11 wants dataclasses that are default values of others to be hashable.
+    # Python 3.11 requires that a dataclass in a default value is hashable.
     options = dict(unsafe_hash=True) | options
     return _dataclass(cls, **options) if cls else functools.partial(_hashable, **options)
 

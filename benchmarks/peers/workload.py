@@ -54,9 +54,9 @@ def arguments(*options: str) -> argparse.Namespace:
 
 def time_training(size: Size, step: Callable[[np.ndarray, np.ndarray, np.ndarray], float]) -> None:
     """Times a step, which takes source, decoder input and target and returns the mean loss."""
-    draw, batches, seconds = random.Random(0), [], []
+    generator, batches, seconds = random.Random(0), [], []
     for length in _LENGTHS:
-        source, target = (_draw(draw, size, size.batch_tokens // length, length) for _ in "st")
+        source, target = (_draw(generator, size, size.batch_tokens // length, length) for _ in "st")
         target_input = np.insert(np.where(target == EOS, PADDING, target)[:, :-1], 0, BOS, 1)
         batches.append((source, target_input, target))
     for _ in range(5):
@@ -74,10 +74,10 @@ def time_decoding(
 ) -> None:
     """Times `translate`, which takes source ids and returns the best output of each sentence.
 
-    With `warm_all` each batch is translated once before, otherwise the first one.
+    Before that, translates the first batch once, or with `warm_all` each batch.
     """
-    draw, rows = random.Random(0), int(args.mode.removeprefix("decode"))
-    batches = [_draw(draw, args.size, rows, length) for length in _LENGTHS]
+    generator, rows = random.Random(0), int(args.mode.removeprefix("decode"))
+    batches = [_draw(generator, args.size, rows, length) for length in _LENGTHS]
     start = time.perf_counter()
     for source in batches if warm_all else batches[:1]:
         translate(source)
@@ -90,12 +90,12 @@ def time_decoding(
     _print_result(OUTPUT_LENGTH * len(outputs) / seconds, timed_from - start)
 
 
-def _draw(draw: random.Random, size: Size, rows: int, length: int) -> np.ndarray:
-    """Returns random sentences, int32 [rows, length]; the shortest fill two thirds of it."""
+def _draw(generator: random.Random, size: Size, rows: int, length: int) -> np.ndarray:
+    """Returns random sentences, int32 [rows, length]; the shortest fill two thirds of a row."""
     batch = np.full((rows, length), PADDING, np.int32)
     for row in batch:
-        end = draw.randint(2 * length // 3, length) - 1 if rows > 1 else length - 1
-        row[:end] = draw.choices(range(BOS + 1, size.vocab_size), k=end)
+        end = generator.randint(2 * length // 3, length) - 1 if rows > 1 else length - 1
+        row[:end] = generator.choices(range(BOS + 1, size.vocab_size), k=end)
         row[end] = EOS
     return batch
 
