@@ -189,7 +189,7 @@ def check_metrics(
     registered = [name for name in names if name in METRICS]
     if not has_source and (registered or comet):
         raise UserError(
-            f"Give --source, which {' and '.join([*registered, *['COMET'] * bool(comet)])} need.",
+            f"Give --source, needed for {', '.join([*registered, *['COMET'] * bool(comet)])}.",
             code="missing_flags",
         )
     if comet:
