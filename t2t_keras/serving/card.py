@@ -108,8 +108,8 @@ def _commands(translator: Translator, config: RunConfig, format_name: str, dtype
     settings = {n: value for n, value in problem.config().items() if value != defaults[n]}
     problem_flags = {"problem": problem.name, "problem_config": as_assignments(settings)}
     hparams = as_assignments(changed_hparams(config.hparams, config.hparams_set))
-    run_flags = dict(data_dir="data", output_dir="run", hparams_set=config.hparams_set)
-    run_flags |= dict(hparams=hparams, random_seed=config.random_seed)
+    set_flags = dict(hparams_set=config.hparams_set, hparams=hparams)
+    run_flags = dict(data_dir="data", output_dir="run", **set_flags, random_seed=config.random_seed)
     lines = [
         command_line("t2t-datagen", **problem_flags, tmp_dir="text", data_dir="data"),
         command_line("t2t-trainer", **problem_flags, **run_flags),
