@@ -38,7 +38,7 @@ def choose(data: Path, text: str, languages: str, output: Path, share: float, li
     forms: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
     for source, target in pairs:
         tokens = tokens_of(source), tokens_of(target)
-        for row, column in lexicon.links(*tokens):
+        for row, column in lexicon.align(*tokens):
             words = tokens[0][row].text, tokens[1][column].text
             # Words that are frequent are no terms.
             if all(len(word) > 3 and word.isalpha() for word in words) and (

@@ -22,7 +22,7 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import config_arguments
 from t2t_keras.interop.exporters.exported import supported_model
-from t2t_keras.interop.tokenizers import BEYOND, segmentation_model
+from t2t_keras.interop.tokenizers import BOUNDARY, segmentation_model
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.settings import as_text
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
@@ -30,7 +30,7 @@ from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 Tensors = dict[str, Any]  # by their names
 # Sources are padded to this length times a power of 2, since each length is compiled.
-_SHORTEST = 16
+_MIN_SOURCE_LENGTH = 16
 
 _register = keras.saving.register_keras_serializable(package="t2t_keras")
 
@@ -42,8 +42,8 @@ class TransformerBackbone(keras_hub.models.Backbone):
     Args:
       vocab_size: number of ids of the target, and of the source if they share ids.
       source_vocab_size: number of ids of the source; None = shared ids.
-      dtype: of weights and computation, as in every KerasHub backbone.
-      name: of the model.
+      dtype: type of weights and computation, as in every KerasHub backbone.
+      name: name of the model.
       trainable: whether its weights are trained.
       **settings: fields of `ModelConfig` that differ from the paper's base model.
 
@@ -119,8 +119,8 @@ class TransformerBackbone(keras_hub.models.Backbone):
 
 
 def _encode(transformer: Transformer, inputs: Tensors) -> tuple[Any, Any]:
-    real = ops.cast(inputs["encoder_padding_mask"], "bool")
-    return transformer.encode(ops.where(real, inputs["encoder_token_ids"], PADDING_ID))
+    is_token = ops.cast(inputs["encoder_padding_mask"], "bool")
+    return transformer.encode(ops.where(is_token, inputs["encoder_token_ids"], PADDING_ID))
 
 
 @_register
@@ -138,33 +138,33 @@ class TransformerTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
     def set_proto(self, proto: Any) -> None:
         """See KerasHub."""
         super().set_proto(proto)
-        dividing = None
-        if proto is not None and self.token_to_id(BEYOND) != UNKNOWN_ID:
+        splitter = None
+        if proto is not None and self.token_to_id(BOUNDARY) != UNKNOWN_ID:
             model = segmentation_model(self.proto)
-            dividing = keras_hub.tokenizers.SentencePieceTokenizer(model, dtype="string")
+            splitter = keras_hub.tokenizers.SentencePieceTokenizer(model, dtype="string")
         # Bypasses Keras, which would save it with the layer.
-        object.__setattr__(self, "_dividing", dividing)
+        object.__setattr__(self, "_splitter", splitter)
 
     def tokenize(self, inputs: Any) -> Any:
         """Returns the ids of text."""
-        if self._dividing is None:
+        if self._splitter is None:
             return super().tokenize(inputs)
-        pieces, beyond = self._dividing.tokenize(inputs), self.token_to_id(BEYOND)
+        pieces, end = self._splitter.tokenize(inputs), self.token_to_id(BOUNDARY)
         if isinstance(pieces, list):
 
             def id_of(piece: str) -> int:
                 number = self.token_to_id(piece)
-                return number if UNKNOWN_ID < number < beyond else UNKNOWN_ID
+                return number if UNKNOWN_ID < number < end else UNKNOWN_ID
 
             ids = tree.map_structure(id_of, pieces)
             is_batch = ids and isinstance(ids[0], list)
             return ids if is_batch else np.array(ids, self.compute_dtype)
         import tensorflow as tf
 
-        def known(ids: tf.Tensor) -> tf.Tensor:
-            return tf.where((ids > UNKNOWN_ID) & (ids < beyond), ids, UNKNOWN_ID)
+        def mask_unknown(ids: tf.Tensor) -> tf.Tensor:
+            return tf.where((ids > UNKNOWN_ID) & (ids < end), ids, UNKNOWN_ID)
 
-        return tf.ragged.map_flat_values(known, self._sentence_piece.string_to_id(pieces))
+        return tf.ragged.map_flat_values(mask_unknown, self._sentence_piece.string_to_id(pieces))
 
 
 @_register
@@ -225,7 +225,7 @@ class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
         """Returns the ids of sources and of output prefixes, padded to a few different shapes."""
         text = x["encoder_text"] if isinstance(x, dict) else x
         rows = (self.source_tokenizer or self.tokenizer)([text] if isinstance(text, str) else text)
-        longest, length = 1 + max(map(len, rows)), _SHORTEST
+        longest, length = 1 + max(map(len, rows)), _MIN_SOURCE_LENGTH
         while length < longest:
             length *= 2
         length = min(length, encoder_sequence_length or self.encoder_sequence_length)
@@ -303,23 +303,21 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         Returns:
           {"decoder_token_ids": integers, "decoder_padding_mask": boolean}, [batch, target length].
         """
-        ids, in_prompt = (
-            inputs["decoder_token_ids"],
-            ops.cast(inputs["decoder_padding_mask"], "bool"),
-        )
+        ids = inputs["decoder_token_ids"]
+        in_prompt = ops.cast(inputs["decoder_padding_mask"], "bool")
         memory, mask = self.backbone.encode(inputs)
-        # Samplers copy and select rows of everything in the cache: keep the rest out of it.
+        # Samplers copy and select rows of everything in the cache, so take other tensors out.
         cache = self.backbone.transformer.start_cache(memory, mask, ops.shape(ids)[1])
         projection, _ = cache.pop("projection"), cache.pop("past")
         if stop_token_ids and self.preprocessor:
             lengths = ops.sum(ops.cast(mask, "int32"), axis=1)
-            longest = lengths + self.preprocessor.extra_length
-            cache["longest"] = ops.minimum(longest, ops.shape(ids)[1] - 1)
+            max_lengths = lengths + self.preprocessor.extra_length
+            cache["max_lengths"] = ops.minimum(max_lengths, ops.shape(ids)[1] - 1)
 
         def score(prompt: Any, cache: Tensors, index: Any) -> tuple[Any, Any, Tensors]:
             states, cache = self._step(prompt, cache, index)
             logits = self.backbone.transformer.embedding.logits(states, projection)[:, 0]
-            return _constrained(logits, cache, index, stop_token_ids), states[:, 0], cache
+            return _constrain(logits, cache, index, stop_token_ids), states[:, 0], cache
 
         first = ops.min(ops.sum(ops.cast(in_prompt, "int32"), axis=1))
         cache, states = self._prefill(ids, cache, first)
@@ -335,11 +333,11 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         )
         if not stop_token_ids:
             return {"decoder_token_ids": ids, "decoder_padding_mask": ops.ones_like(in_prompt)}
-        ends = ops.any(ops.equal(ids[:, :, None], ops.array(stop_token_ids)), axis=2)
-        ends = ops.cast(ops.logical_and(ends, ops.logical_not(in_prompt)), "int32")
-        real = ops.equal(ops.cumsum(ends, axis=1) - ends, 0)
-        ids = ops.where(real, ids, PADDING_ID)
-        return {"decoder_token_ids": ids, "decoder_padding_mask": real}
+        is_end = ops.any(ops.equal(ids[:, :, None], ops.array(stop_token_ids)), axis=2)
+        ends = ops.cast(ops.logical_and(is_end, ops.logical_not(in_prompt)), "int32")
+        is_token = ops.equal(ops.cumsum(ends, axis=1) - ends, 0)
+        ids = ops.where(is_token, ids, PADDING_ID)
+        return {"decoder_token_ids": ids, "decoder_padding_mask": is_token}
 
     def _step(self, prompt: Any, cache: Tensors, index: Any) -> tuple[Any, Tensors]:
         """Returns the states [batch, 1, d_model] that predict the id at `index`, and the cache."""
@@ -359,9 +357,9 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         """
 
         def step(index: Any, cache: Tensors, states: Any) -> tuple[Any, Tensors, Any]:
-            new, cache = self._step(ids, cache, index)
+            new_states, cache = self._step(ids, cache, index)
             is_current = ops.equal(ops.arange(ops.shape(ids)[1]), index - 1)[None, :, None]
-            return index + 1, cache, ops.where(is_current, new, states)
+            return index + 1, cache, ops.where(is_current, new_states, states)
 
         d_model = self.backbone.transformer.config.d_model
         states = ops.zeros((*ops.shape(ids), d_model), self.compute_dtype)
@@ -369,19 +367,19 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         return ops.while_loop(lambda index, *_: index <= first, step, start)[1:]
 
 
-def _constrained(
+def _constrain(
     logits: Any, cache: Tensors, index: Any, stop_token_ids: Sequence[int] | None
 ) -> Any:
     """Returns logits [batch, vocab_size] that allow no padding, and only the end at the limit."""
     vocabulary = ops.arange(logits.shape[-1])[None]
     allowed = ops.not_equal(vocabulary, PADDING_ID)
-    if "longest" in cache and stop_token_ids:
+    if "max_lengths" in cache and stop_token_ids:
         is_end = ops.equal(vocabulary, stop_token_ids[0])
-        allowed = ops.where((index >= cache["longest"])[:, None], is_end, allowed)
+        allowed = ops.where((index >= cache["max_lengths"])[:, None], is_end, allowed)
     return ops.where(allowed, logits, -float("inf"))
 
 
-# Users of a preset choose the other settings: search or sampling, and the type to compute in.
+# A preset leaves the other settings to its users: search or sampling, and the type to compute in.
 _UNSUPPORTED = (
     *("coverage_penalty", "min_length", "split_long", "samples", "terms", "weights_dtype"),
     *("check_placeholders", "xla", "xla_for_one"),
@@ -392,8 +390,8 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
     """Writes the preset.
 
     Args:
-      translator: the model, the vocabulary, and the limits of lengths.
-      folder: to write to.
+      translator: the model, the vocabulary, and the length limits.
+      folder: the folder to write to.
       dtype: type of the stored weights: "float32", "bfloat16", or "int8", by Keras's `quantize`.
 
     Raises:
@@ -401,21 +399,21 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
     """
     _check(translator)
     [model], tokenizer, config = translator.models, translator.tokenizer, translator.config
-    stored = "bfloat16" if dtype == "bfloat16" else "float32"
+    stored_dtype = "bfloat16" if dtype == "bfloat16" else "float32"
     sizes = dict(vocab_size=model.vocab_size, source_vocab_size=model.source_vocab_size)
-    backbone = TransformerBackbone(**sizes, dtype=stored, **config_arguments(model.config))
+    backbone = TransformerBackbone(**sizes, dtype=stored_dtype, **config_arguments(model.config))
     backbone.transformer.set_weights(model.get_weights())
-    longest = config.max_length or config.max_input_length + config.extra_length
-    source = None
+    max_output_length = config.max_length or config.max_input_length + config.extra_length
+    source_tokenizer = None
     if tokenizer.source is not tokenizer:
         # KerasHub derives the folder of the vocabulary from this name.
         file = "source_tokenizer.json"
-        source = TransformerTokenizer(tokenizer.source.model_bytes, config_file=file)
+        source_tokenizer = TransformerTokenizer(tokenizer.source.model_bytes, config_file=file)
     preprocessor = TransformerSeq2SeqLMPreprocessor(
         TransformerTokenizer(tokenizer.model_bytes),
         config.max_input_length,
-        1 + longest,
-        source_tokenizer=source,
+        1 + max_output_length,
+        source_tokenizer=source_tokenizer,
         extra_length=config.extra_length,
     )
     task = TransformerSeq2SeqLM(backbone, preprocessor)

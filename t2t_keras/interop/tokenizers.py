@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from t2t_keras.text.in_graph import GraphTokenizer
 
 
-# Separates the pieces with ids from those without. Characters may have ids without being pieces.
-BEYOND = "<beyond>"
+# Separates the pieces with ids from those without. Characters that are no pieces may have ids.
+BOUNDARY = "<beyond>"
 
 
 def segmentation_model(model_bytes: bytes) -> bytes:
-    """Returns a model that divides text, without the pieces that are only there for their ids."""
+    """Returns a model that divides text, without the pieces that only hold an id."""
     model = parsed_model(model_bytes)
-    dividing = [piece for piece in model.pieces if piece.type != piece.UNUSED]
+    used_pieces = [piece for piece in model.pieces if piece.type != piece.UNUSED]
     del model.pieces[:]
-    model.pieces.extend(dividing)
+    model.pieces.extend(used_pieces)
     return model.SerializeToString()
 
 
 class LookedUpPieces(SentencePieceTokenizer):
     """A `.pieces` file: a SentencePiece model that divides text, and a list of pieces with ids.
 
-    The pieces before `BEYOND` are the list, in the order of their ids; all others are unknown.
+    The pieces before `BOUNDARY` are the list, in the order of their ids; all others are unknown.
 
     Invalid content raises `UserError`, which names its `origin`.
     """
@@ -44,11 +44,11 @@ class LookedUpPieces(SentencePieceTokenizer):
 
     def _read(self, origin: str) -> None:
         super()._read(origin)
-        self._vocab_size = self._processor.piece_to_id(BEYOND)
+        self._vocab_size = self._processor.piece_to_id(BOUNDARY)
         if self._vocab_size == UNKNOWN_ID:
             raise UserError(
-                f"{origin}: expected a model with the piece {BEYOND}. Without it, the file's name "
-                f"must end in .model.",
+                f"{origin}: expected a model with the piece {BOUNDARY}. Without it, the file's "
+                f"name must end in .model.",
                 code="not_a_vocabulary",
             )
 
@@ -59,10 +59,10 @@ class LookedUpPieces(SentencePieceTokenizer):
 
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """See `Tokenizer`."""
-        known = self._ids_of_pieces
+        ids = self._ids_of_pieces
         return [
-            np.array([*(known.get(piece, UNKNOWN_ID) for piece in pieces), EOS_ID], np.int32)
-            for pieces in self._dividing.encode(list(lines), out_type=str, num_threads=1)
+            np.array([*(ids.get(piece, UNKNOWN_ID) for piece in pieces), EOS_ID], np.int32)
+            for pieces in self._splitter.encode(list(lines), out_type=str, num_threads=1)
         ]
 
     @functools.cached_property
@@ -71,7 +71,7 @@ class LookedUpPieces(SentencePieceTokenizer):
         return segmentation_model(self.model_bytes)
 
     @functools.cached_property
-    def _dividing(self) -> sentencepiece.SentencePieceProcessor:
+    def _splitter(self) -> sentencepiece.SentencePieceProcessor:
         return sentencepiece.SentencePieceProcessor(model_proto=self.segmentation_model)
 
     def graph_tokenizer(self) -> "GraphTokenizer":
@@ -81,12 +81,12 @@ class LookedUpPieces(SentencePieceTokenizer):
         return GraphLookedUpPieces(self.model_bytes, self.segmentation_model, self._ids_of_pieces)
 
 
-# The end of a token, and the escapes in tokens; see `SubwordTokenizer`.
+# The end of a token, and the escapes in tokens, see `SubwordTokenizer`.
 _END = "_"
 _ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
 _ESCAPES = frozenset("\\_u;0123456789")
 # tensor2tensor's replacement for escapes of invalid characters.
-_NO_CHARACTER = "\u3013"
+_INVALID_CHARACTER = "\u3013"
 _SPECIAL = ("<pad>", "<EOS>")
 
 
@@ -95,7 +95,7 @@ class SubwordTokenizer(Tokenizer):
 
     Tokens are runs of letters and digits, and the runs between them; decoding restores single
     spaces between words. A token with "_" at its end is divided from the left into the longest
-    subwords. In a token, "_" is written \u, a backslash \\, and a character that no subword has
+    subwords. In a token, "_" becomes \u, a backslash \\, and a character that no subword has
     \<its number>; . Text never matches the subwords of padding and EOS; in tensor2tensor, the text
     "<pad>" would end a sentence.
 
@@ -114,12 +114,12 @@ class SubwordTokenizer(Tokenizer):
                 code="not_a_vocabulary",
             )
         self._ids = {subword: i for i, subword in enumerate(self._subwords) if i > 1 and subword}
-        self._longest = max(map(len, self._ids), default=0)
+        self._max_length = max(map(len, self._ids), default=0)
         # Every other character is escaped.
         self._alphabet = set("".join(self._ids))
         # A token that cannot be divided is spelled with these; tensor2tensor would fail.
-        self._spelled = {subword for subword in self._ids if len(subword) == 1}
-        if missing := "".join(sorted(_ESCAPES - self._spelled)):
+        self._characters = {subword for subword in self._ids if len(subword) == 1}
+        if missing := "".join(sorted(_ESCAPES - self._characters)):
             raise UserError(
                 f"{origin} lacks the subwords {missing}, which escapes need.",
                 code="not_a_vocabulary",
@@ -134,19 +134,19 @@ class SubwordTokenizer(Tokenizer):
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """See `Tokenizer`."""
         return [
-            np.array([*itertools.chain(*map(self._cached_ids, tokens(line))), EOS_ID], np.int32)
+            np.array([*itertools.chain(*map(self._cached_ids, tokenize(line))), EOS_ID], np.int32)
             for line in lines
         ]
 
     def _token_ids(self, token: str) -> tuple[int, ...]:
         ids = self._divide(escape(token, self._alphabet))
-        return ids or self._divide(escape(token, self._spelled))
+        return ids or self._divide(escape(token, self._characters))
 
     def _divide(self, escaped: str) -> tuple[int, ...]:
         """Returns the ids of an escaped token's subwords; () = it cannot be divided."""
         start, ids = 0, []
         while start < len(escaped):
-            ends = range(min(len(escaped), start + self._longest), start, -1)
+            ends = range(min(len(escaped), start + self._max_length), start, -1)
             end = next((end for end in ends if escaped[start:end] in self._ids), None)
             if end is None:
                 return ()
@@ -172,16 +172,16 @@ class SubwordTokenizer(Tokenizer):
 
     def _text(self, ids: Sequence[int]) -> str:
         escaped = "".join(self._subwords[i] for i in ids).split(_END)
-        return joined([token for token in map(unescape, escaped) if token])
+        return join_tokens([token for token in map(unescape, escaped) if token])
 
     def graph_tokenizer(self) -> "GraphTokenizer":
         """See `Tokenizer`."""
         from t2t_keras.interop.tokenizers_in_graph import GraphSubwords
 
-        return GraphSubwords(self._subwords, sorted(self._alphabet), sorted(self._spelled))
+        return GraphSubwords(self._subwords, sorted(self._alphabet), sorted(self._characters))
 
 
-def tokens(text: str) -> list[str]:
+def tokenize(text: str) -> list[str]:
     """Divides a text where letters and digits meet other characters.
 
     Drops single spaces, except at the start and the end.
@@ -191,31 +191,31 @@ def tokens(text: str) -> list[str]:
     return [run for number, run in enumerate(runs) if run != " " or number in (0, last)]
 
 
-def joined(tokens: Sequence[str]) -> str:
+def join_tokens(tokens: Sequence[str]) -> str:
     """Returns the text of tokens, with spaces between words."""
-    between = (
+    spaces = (
         " " if is_word(previous[0]) and is_word(token[0]) else ""
         for previous, token in itertools.pairwise(tokens)
     )
-    return "".join(itertools.chain(*zip(["", *between], tokens, strict=False)))
+    return "".join(itertools.chain(*zip(["", *spaces], tokens, strict=False)))
 
 
 def escape(token: str, alphabet: Collection[str]) -> str:
-    """Returns a token with escapes, and with its end."""
+    """Returns a token with escapes, and with "_" at its end."""
     escaped = token.replace("\\", "\\\\").replace(_END, "\\u")
     return "".join(c if c in alphabet else f"\\{ord(c)};" for c in escaped) + _END
 
 
 def unescape(escaped: str) -> str:
-    """Returns the token that `escape` escaped, without its end."""
+    """Undoes `escape`, for a token without the "_" at its end."""
 
     def character(match: re.Match) -> str:
         if match[1] is None:
             return _END if match[0] == "\\u" else "\\"
         number = int(match[1])
         # UTF-8 does not encode surrogates.
-        known = number <= sys.maxunicode and not 0xD800 <= number <= 0xDFFF
-        return chr(number) if known else _NO_CHARACTER
+        is_valid = number <= sys.maxunicode and not 0xD800 <= number <= 0xDFFF
+        return chr(number) if is_valid else _INVALID_CHARACTER
 
     return _ESCAPED.sub(character, escaped)
 
@@ -264,11 +264,11 @@ class WordTokenizer(Tokenizer):
 
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """See `Tokenizer`."""
-        # Bytes are split like in TensorFlow.
-        split = ([word.decode() for word in line.encode().split()] for line in lines)
+        # Splits bytes, like TensorFlow.
+        lines_of_words = ([word.decode() for word in line.encode().split()] for line in lines)
         return [
             np.array([*(self._ids.get(word, UNKNOWN_ID) for word in words), EOS_ID], np.int32)
-            for words in split
+            for words in lines_of_words
         ]
 
     def decode(self, sequences: Iterable[Iterable[int]]) -> list[str]:

@@ -9,12 +9,12 @@ import tensorflow_text
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
 from t2t_keras.text.in_graph import GraphSentencePieces, GraphTokenizer, graph_processor
 
-# Prefix of subwords that continue a token, in the table; text does not contain it.
-_CONTINUES = "\x00"
+# In the table, prefix of subwords that continue a token; text does not contain it.
+_CONTINUATION = "\x00"
 # Stands for a token that cannot be divided; text does not contain it.
-_UNDIVIDED = "\x00\x00"
+_UNDIVIDED_TOKEN = "\x00\x00"
 # Replaces NUL temporarily; not a character.
-_NUL = "\ufdd0"
+_NUL_SUBSTITUTE = "\ufdd0"
 _MAX_TOKEN_BYTES = 1 << 20
 _WORD = r"[\p{L}\p{N}]"
 _ESCAPE = r"\\u|\\\\|\\[0-9]+;"
@@ -31,12 +31,12 @@ class GraphLookedUpPieces(GraphSentencePieces):
 
     def __init__(self, model_bytes: bytes, segmentation_model: bytes, ids: Mapping[str, int]):
         super().__init__(model_bytes)
-        self._dividing = graph_processor(segmentation_model, out_type=tf.string)
+        self._splitter = graph_processor(segmentation_model, out_type=tf.string)
         self._ids = _table(list(ids), list(ids.values()), UNKNOWN_ID)
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """See `GraphTokenizer`."""
-        pieces = self._dividing.tokenize(text)
+        pieces = self._splitter.tokenize(text)
         return _with_end(pieces.with_values(self._ids.lookup(pieces.values)))
 
 
@@ -46,73 +46,73 @@ class GraphSubwords(GraphTokenizer):
     Args:
       subwords: the subwords by id.
       alphabet: characters that are not escaped.
-      spelled: characters that are not escaped in tokens that could not be divided otherwise.
+      characters: characters that are not escaped in tokens that cannot be divided otherwise.
     """
 
-    def __init__(self, subwords: Sequence[str], alphabet: Sequence[str], spelled: Sequence[str]):
+    def __init__(self, subwords: Sequence[str], alphabet: Sequence[str], characters: Sequence[str]):
         super().__init__()
         self._subwords = list(subwords)
         # The last of equal subwords counts, as in Python.
-        usable = {subword: i for i, subword in enumerate(subwords) if i > EOS_ID and subword}
+        ids = {subword: i for i, subword in enumerate(subwords) if i > EOS_ID and subword}
         # WordPiece takes the longest subword at each place. It distinguishes the start of a token,
-        # so every subword is there twice.
-        both = [
-            (prefix + subword, i) for prefix in ("", _CONTINUES) for subword, i in usable.items()
+        # so the table has every subword twice.
+        entries = [
+            (prefix + subword, i) for prefix in ("", _CONTINUATION) for subword, i in ids.items()
         ]
-        keys, values = zip(*both, (_UNDIVIDED, len(self._subwords)), strict=True)
+        keys, values = zip(*entries, (_UNDIVIDED_TOKEN, len(self._subwords)), strict=True)
         self._ids = tensorflow_text.WordpieceTokenizer(
             _table(keys, values),
-            suffix_indicator=_CONTINUES,
+            suffix_indicator=_CONTINUATION,
             max_bytes_per_word=_MAX_TOKEN_BYTES,
             max_chars_per_token=max(map(len, subwords)),
             token_out_type=tf.int64,
-            unknown_token=_UNDIVIDED,
+            unknown_token=_UNDIVIDED_TOKEN,
         )
-        self._alphabet = _characters(alphabet)
-        self._spelled = None if alphabet == spelled else _characters(spelled)
+        self._alphabet = _character_table(alphabet)
+        self._characters = None if alphabet == characters else _character_table(characters)
 
     def tokenize(self, text: tf.Tensor) -> tf.RaggedTensor:
         """See `GraphTokenizer`."""
         # regex_split ends a text at its first NUL.
-        text = tf.strings.regex_replace(text, r"\x00", _NUL)
+        text = tf.strings.regex_replace(text, r"\x00", _NUL_SUBSTITUTE)
         runs = tensorflow_text.regex_split(text, rf"{_WORD}+", keep_delim_regex_pattern=".*")
         number, last = runs.with_values(_positions(runs)), runs.row_lengths() - 1
-        at_end = (number == 0) | (number == last[:, tf.newaxis])
-        tokens = tf.ragged.boolean_mask(runs, (runs != " ") | at_end)
-        escaped = self._escaped(tokens.values, self._alphabet)
-        if self._spelled is not None:
+        is_outermost = (number == 0) | (number == last[:, tf.newaxis])
+        tokens = tf.ragged.boolean_mask(runs, (runs != " ") | is_outermost)
+        escaped = self._escape(tokens.values, self._alphabet)
+        if self._characters is not None:
             is_divided = self._ids.tokenize(escaped) != len(self._subwords)
-            spelled = self._escaped(tokens.values, self._spelled)
-            escaped = tf.where(tf.reduce_all(is_divided, axis=1), escaped, spelled)
+            all_escaped = self._escape(tokens.values, self._characters)
+            escaped = tf.where(tf.reduce_all(is_divided, axis=1), escaped, all_escaped)
         ids = self._ids.tokenize(tokens.with_values(escaped)).merge_dims(1, 2)
         return _with_end(ids)
 
-    def _escaped(self, tokens: tf.Tensor, alphabet: tf.lookup.StaticHashTable) -> tf.Tensor:
+    def _escape(self, tokens: tf.Tensor, alphabet: tf.lookup.StaticHashTable) -> tf.Tensor:
         escaped = tf.strings.regex_replace(tokens, r"\\", r"\\\\")
         escaped = tf.strings.regex_replace(escaped, "_", r"\\u")
         codes = tf.strings.unicode_decode(escaped, "UTF-8")
-        codes = codes.with_values(tf.where(codes.values == ord(_NUL), 0, codes.values))
-        known = alphabet.lookup(tf.cast(codes.values, tf.int64)) > 0
+        codes = codes.with_values(tf.where(codes.values == ord(_NUL_SUBSTITUTE), 0, codes.values))
+        is_known = alphabet.lookup(tf.cast(codes.values, tf.int64)) > 0
         characters = tf.strings.unicode_encode(codes.values[:, tf.newaxis], "UTF-8")
         numbers = tf.strings.join(["\\", tf.strings.as_string(codes.values), ";"])
-        spelled = codes.with_values(tf.where(known, characters, numbers))
-        return tf.strings.join([tf.strings.reduce_join(spelled, axis=1), "_"])
+        characters = codes.with_values(tf.where(is_known, characters, numbers))
+        return tf.strings.join([tf.strings.reduce_join(characters, axis=1), "_"])
 
     def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
         """See `GraphTokenizer`."""
         subwords = tf.where(_is_text(ids), tf.gather(tf.constant(self._subwords), ids), "")
         tokens = tf.strings.split(tf.strings.reduce_join(subwords, axis=1), "_")
         tokens = tf.ragged.boolean_mask(tokens, tokens != "")
-        tokens = tokens.with_values(self._unescaped(tokens.values))
-        words = tf.strings.regex_full_match(tokens.values, rf"(?s){_WORD}.*")
-        after_word = tf.concat([[False], words[:-1]], axis=0)[: tf.size(words)]
-        first = _positions(tokens) == 0
-        spaces = tf.where(words & after_word & ~first, " ", "")
+        tokens = tokens.with_values(self._unescape(tokens.values))
+        is_word = tf.strings.regex_full_match(tokens.values, rf"(?s){_WORD}.*")
+        is_after_word = tf.concat([[False], is_word[:-1]], axis=0)[: tf.size(is_word)]
+        is_first = _positions(tokens) == 0
+        spaces = tf.where(is_word & is_after_word & ~is_first, " ", "")
         return tf.strings.reduce_join(
             tokens.with_values(tf.strings.join([spaces, tokens.values])), axis=1
         )
 
-    def _unescaped(self, tokens: tf.Tensor) -> tf.Tensor:
+    def _unescape(self, tokens: tf.Tensor) -> tf.Tensor:
         parts = tensorflow_text.regex_split(tokens, _ESCAPE, keep_delim_regex_pattern=_ESCAPE)
         flat = parts.values
         is_number = tf.strings.regex_full_match(flat, r"\\[0-9]+;")
@@ -120,12 +120,12 @@ class GraphSubwords(GraphTokenizer):
         # Longer numbers are no characters, and do not fit into int32.
         digits = tf.where(is_number & (tf.strings.length(digits) < 8), digits, "12307")
         codes = tf.strings.to_number(digits, tf.int32)
-        surrogates = (codes >= 0xD800) & (codes <= 0xDFFF)
-        codes = tf.where(surrogates | (codes > 0x10FFFF), 0x3013, codes)
+        is_surrogate = (codes >= 0xD800) & (codes <= 0xDFFF)
+        codes = tf.where(is_surrogate | (codes > 0x10FFFF), 0x3013, codes)
         character = tf.strings.unicode_encode(codes[:, tf.newaxis], "UTF-8")
-        spelled = tf.where(is_number, character, flat)
-        spelled = tf.where(flat == "\\u", "_", tf.where(flat == "\\\\", "\\", spelled))
-        return tf.strings.reduce_join(parts.with_values(spelled), axis=1)
+        text = tf.where(is_number, character, flat)
+        text = tf.where(flat == "\\u", "_", tf.where(flat == "\\\\", "\\", text))
+        return tf.strings.reduce_join(parts.with_values(text), axis=1)
 
     def pieces(self, ids: tf.Tensor) -> tf.Tensor:
         """See `GraphTokenizer`."""
@@ -162,7 +162,7 @@ class GraphWords(GraphTokenizer):
         return tf.where(ids == PADDING_ID, "", tf.gather(tf.constant(self._pieces), ids))
 
 
-def _characters(characters: Sequence[str]) -> tf.lookup.StaticHashTable:
+def _character_table(characters: Sequence[str]) -> tf.lookup.StaticHashTable:
     return _table(
         np.array([ord(character) for character in characters], np.int64), [1] * len(characters)
     )

@@ -16,7 +16,7 @@ from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engine import pad_rows
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.interop.importers.weights import joint_pieces
+from t2t_keras.interop.importers.weights import lookup_tokenizer
 from t2t_keras.interop.keras_hub import TransformerBackbone
 from t2t_keras.interop.tokenizers import SubwordTokenizer
 from t2t_keras.models.transformer import Transformer
@@ -52,7 +52,7 @@ def translator(pairs):
     """Two vocabularies, one with pieces that have no id; some outputs end before the limit."""
     target = SentencePieceTokenizer.train([target for _, target in pairs], vocab_size=320)
     source = SentencePieceTokenizer.train([source for source, _ in pairs], vocab_size=340)
-    source = joint_pieces(source.model_bytes, source.pieces(range(330)), "source.model")
+    source = lookup_tokenizer(source.model_bytes, source.pieces(range(330)), "source.model")
     options = dict(share_embeddings="target", scale_embedding=False, attention_bias=True)
     model = Transformer(
         320, source_vocab_size=330, **SIZES, **options, softmax_bias=True, pre_norm=True
@@ -130,7 +130,7 @@ def test_pieces_are_looked_up():
     """Those that a model divides off without knowing them, and those that it knows."""
     learned = SentencePieceTokenizer.train(["ein Haus im Wald"] * 9, 40, kind="char")
     known = [*learned.pieces(range(9)), "ö", "sch", "üß"]
-    ours = joint_pieces(learned.model_bytes, known, "source.model")
+    ours = lookup_tokenizer(learned.model_bytes, known, "source.model")
     tokenizer = TransformerTokenizer(ours.model_bytes)
     lines = ["ein schön üß Haus", "ö", ""]
     expected = [ids[:-1].tolist() for ids in ours.encode(lines)]

@@ -37,7 +37,7 @@ from t2t_keras.workbench.documents import EXTENSIONS, read_document, translate_d
 from t2t_keras.workbench.markup.reading import read_fragment
 from t2t_keras.workbench.markup.translator import MarkupTranslator, translate_markup
 from t2t_keras.workbench.placeholders.finding import find, missing
-from t2t_keras.workbench.placeholders.stage import number_broken, repaired
+from t2t_keras.workbench.placeholders.stage import count_wrong, repair
 from t2t_keras.workbench.placeholders.symbols import shield
 from t2t_keras.workbench.server.app import make_app
 from t2t_keras.workbench.server.config import ServerConfig
@@ -272,8 +272,8 @@ def functions() -> dict[str, Callable[[str], object]]:
         "placeholders find": find,
         "placeholders missing": lambda text: missing(text, unlike(text)),
         "placeholders shield": lambda text: shield(text, (), True).restore(text),
-        "placeholders broken": lambda text: number_broken(text, unlike(text)),
-        "placeholders repair": lambda text: repaired(text, unlike(text), []),
+        "placeholders broken": lambda text: count_wrong(text, unlike(text)),
+        "placeholders repair": lambda text: repair(text, unlike(text), []),
         "markup html": lambda text: read_fragment(text, "html"),
         "markup xml": lambda text: read_fragment(text, "xml"),
         "glossary matches": glossary.matches,

@@ -22,12 +22,12 @@ def define_flags(flags: Flags) -> None:
     flags.group("Run")
     define_common(flags, output_dir="Directory to write the run to")
     define_common(flags, "problem", "problem_config", "t2t_usr_dir")
-    flags.assignments("hparams", 'Hyperparameters missing in the files, "name=value,..."')
+    flags.assignments("hparams", 'Hyperparameters missing from the files, "name=value,..."')
 
 
 @command(define_flags)
 def run(flags: Flags) -> None:
-    """Imports as the flags say."""
+    """Imports the model."""
     require(flags, "from", "model", "output_dir", "problem")
     from t2t_keras.interop.importers.imported import make_run, read_model
 

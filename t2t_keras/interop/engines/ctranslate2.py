@@ -1,7 +1,7 @@
 """Searches with CTranslate2, without TensorFlow; also in int8.
 
-Loads exports of `t2t-exporter --format=ctranslate2`. CTranslate2 takes and returns tokens: the
-names that its vocabularies give the ids.
+Loads exports of `t2t-exporter --format=ctranslate2`. CTranslate2 takes and returns tokens, the
+names of ids in its vocabularies.
 """
 
 import copy
@@ -26,8 +26,8 @@ from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError, missing_package
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
-# CTranslate2 gives lower scores than this to suppressed outputs.
-_IMPOSSIBLE = -1e9
+# Suppressed outputs of CTranslate2 have lower scores than this.
+_MIN_SCORE = -1e9
 
 # CTranslate2's length penalty length^0.4 comes nearest to Keras's with alpha 0.6. With this
 # patience, a multiple of the beam size, it finds the outputs of Keras's search
@@ -39,13 +39,13 @@ _PATIENCE = 1.5
 class _Hypothesis(NamedTuple):
     """An output of CTranslate2, without EOS.
 
-    `whole` is False if `log_prob` excludes a prefix or a missing EOS, or includes the probability
-    of suppressed outputs.
+    `is_whole` is False if `log_prob` excludes a prefix or a missing EOS, or includes the
+    probability of suppressed outputs.
     """
 
     tokens: list[str]
     log_prob: float
-    whole: bool
+    is_whole: bool
 
 
 class CTranslate2Engine(Engine):
@@ -53,7 +53,7 @@ class CTranslate2Engine(Engine):
 
     Ranks and scores outputs like Keras's engine, though CTranslate2's own length penalty is
     length^alpha. A search ends when the number of finished outputs reaches 1.5 times the beam size;
-    Keras's continues until no hypothesis can improve. Directly after a prefix, only the likeliest
+    Keras's search ends when no hypothesis can improve. Directly after a prefix, only the likeliest
     hypothesis may end.
 
     Args:
@@ -64,14 +64,14 @@ class CTranslate2Engine(Engine):
 
     Raises:
       UserError: CTranslate2 is not installed or cannot load the export, a setting is not
-        supported, or the export has tables for shorter sentences.
+        supported, or the export's position tables are shorter than the settings need.
     """
 
     def __init__(self, folder: Path, config: DecodeConfig, dtype: str, positions: int):
         check_settings(config)
         if 0 < positions < (needed := config.max_positions):
             raise UserError(
-                f"{folder} has tables of {positions:,} positions, the settings need "
+                f"{folder} has tables of {positions:,} positions, but the settings need "
                 f"{needed:,}. Lower max_input_length, extra_length or max_length; or export "
                 f"the run again with these --decode_hparams.",
                 code="too_long",
@@ -88,7 +88,7 @@ class CTranslate2Engine(Engine):
                 inter_threads=self.batches_at_once,
                 intra_threads=max(usable_cores() // self.batches_at_once, 1),
             )
-            self._source_names, self._names = (_names(folder, side) for side in _SIDES)
+            self._source_names, self._target_names = (_read_names(folder, side) for side in _SIDES)
         except UserError:
             raise
         except ModuleNotFoundError as error:
@@ -97,7 +97,7 @@ class CTranslate2Engine(Engine):
             raise UserError(
                 f"CTranslate2 cannot load {folder}: {error}", code="damaged_export"
             ) from error
-        self._ids = {name: number for number, name in enumerate(self._names)}
+        self._ids = {name: number for number, name in enumerate(self._target_names)}
         # CTranslate2 ranks by its own penalty: request all hypotheses, and rank them here.
         self._penalty = 0.0 if config.samples else config.alpha * _PENALTY_SCALE
         # CTranslate2 would sort several samples of one source by score: repeat the source.
@@ -113,7 +113,7 @@ class CTranslate2Engine(Engine):
         )
         if config.samples:
             self._options |= dict(
-                sampling_topk=min(config.top_k, len(self._names)),
+                sampling_topk=min(config.top_k, len(self._target_names)),
                 sampling_topp=config.top_p,
                 sampling_temperature=config.temperature,
             )
@@ -130,12 +130,12 @@ class CTranslate2Engine(Engine):
         self, sources: Sequence[np.ndarray], prefixes: Sequence[np.ndarray], numbers: Sequence[int]
     ) -> list[list[Output]]:
         """See `Engine`."""
-        longest = [self.config.max_output_length(len(ids)) for ids in sources]
-        hypotheses = self._search(sources, prefixes, max(longest))
-        for row, limit in enumerate(longest):
+        max_lengths = [self.config.max_output_length(len(ids)) for ids in sources]
+        hypotheses = self._search(sources, prefixes, max(max_lengths))
+        for row, limit in enumerate(max_lengths):
             # All rows of a batch share one limit. Suppressing padding changes all probabilities a
             # little. So search again only for rows that exceed their limit or contain padding.
-            padding = self._names[PADDING_ID]
+            padding = self._target_names[PADDING_ID]
             if any(
                 len(hypothesis.tokens) >= limit or padding in hypothesis.tokens
                 for hypothesis in hypotheses[row]
@@ -175,26 +175,26 @@ class CTranslate2Engine(Engine):
     ) -> list[list[_Hypothesis]]:
         """Returns all hypotheses of at most `limit` tokens, including EOS."""
         names = self._named_sources(sources)
-        begins = [[self._names[i] for i in ids] for ids in prefixes]
+        prefix_tokens = [[self._target_names[i] for i in ids] for ids in prefixes]
         rows = [row for row in range(len(sources)) for _ in range(self._repeats)]
-        shortest = min(self.config.min_length, limit)
+        min_length = min(self.config.min_length, limit)
         results = self._translator.translate_batch(
             [names[row] for row in rows],
-            [begins[row] for row in rows] if any(begins) else None,
+            [prefix_tokens[row] for row in rows] if any(prefix_tokens) else None,
             suppress_sequences=suppressed,
             max_decoding_length=limit - 1,
-            min_decoding_length=shortest - 1,
+            min_decoding_length=min_length - 1,
             **self._options,
         )
         hypotheses: list[list[_Hypothesis]] = [[] for _ in sources]
         for row, result in zip(rows, results, strict=True):
             for tokens, score in zip(result.hypotheses, result.scores, strict=True):
-                if score < _IMPOSSIBLE:
+                if score < _MIN_SCORE:
                     continue
                 log_prob = score * len(tokens) ** self._penalty
-                # A source without pieces has an output without tokens, even without EOS.
-                has_end = bool(tokens) and tokens[-1] == self._names[EOS_ID]
-                is_whole = has_end and not (begins[row] or suppressed or shortest > 1)
+                # A source without pieces has an output without any token, not even EOS.
+                has_end = bool(tokens) and tokens[-1] == self._target_names[EOS_ID]
+                is_whole = has_end and not (prefix_tokens[row] or suppressed or min_length > 1)
                 hypotheses[row].append(
                     _Hypothesis(tokens[:-1] if has_end else tokens, log_prob, is_whole)
                 )
@@ -206,21 +206,21 @@ class CTranslate2Engine(Engine):
     def _complete(self, sources: Sequence[np.ndarray], rows: list[list[_Hypothesis]]) -> None:
         """Replaces the log-probabilities that are not whole, in place."""
         names = self._named_sources(sources)
-        partial = [
+        incomplete = [
             (row, rank)
             for row, hypotheses in enumerate(rows)
             for rank, hypothesis in enumerate(hypotheses)
-            if not hypothesis.whole
+            if not hypothesis.is_whole
         ]
-        scored = self._scored([(names[row], rows[row][rank].tokens) for row, rank in partial])
-        for (row, rank), log_probs in zip(partial, scored, strict=True):
+        pairs = [(names[row], rows[row][rank].tokens) for row, rank in incomplete]
+        for (row, rank), log_probs in zip(incomplete, self._score_pairs(pairs), strict=True):
             total = float(log_probs.sum(dtype=np.float64))
-            rows[row][rank] = rows[row][rank]._replace(log_prob=total, whole=True)
+            rows[row][rank] = rows[row][rank]._replace(log_prob=total, is_whole=True)
 
     def _named_sources(self, sources: Sequence[np.ndarray]) -> list[list[str]]:
         return [[self._source_names[i] for i in ids[:-1]] for ids in sources]
 
-    def _scored(self, pairs: Sequence[tuple[list[str], list[str]]]) -> list[np.ndarray]:
+    def _score_pairs(self, pairs: Sequence[tuple[list[str], list[str]]]) -> list[np.ndarray]:
         """Returns the log-probabilities of targets and their EOS, for pairs (source, target)."""
         if not pairs:
             return []
@@ -236,19 +236,19 @@ class CTranslate2Engine(Engine):
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray]]:
         """See `Engine`."""
-        return self._in_batches(self._scored, sources, targets)
+        return self._compute_in_batches(self._score_pairs, sources, targets)
 
     def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:
         """See `Engine`."""
-        ends = [[self._names[symbol]] for symbol in (PADDING_ID, EOS_ID)]
-        count = min(count, len(self._names) - len(ends))
+        excluded_names = [[self._target_names[symbol]] for symbol in (PADDING_ID, EOS_ID)]
+        count = min(count, len(self._target_names) - len(excluded_names))
         # The first step of a search: `return_alternatives` does not return the likeliest symbols.
         [result] = self._translator.translate_batch(
             self._named_sources([source]),
-            [[self._names[i] for i in prefix]],
+            [[self._target_names[i] for i in prefix]],
             beam_size=count,
             num_hypotheses=count,
-            suppress_sequences=ends,
+            suppress_sequences=excluded_names,
             max_input_length=0,
             max_decoding_length=len(prefix) + 1,
         )
@@ -260,7 +260,7 @@ class CTranslate2Engine(Engine):
         """See `Engine`; truncates targets to the positions in the export's tables."""
         targets = [ids[: self._positions or None] for ids in targets]
 
-        def attention(pairs: Sequence[tuple[list[str], list[str]]]) -> Iterator[np.ndarray]:
+        def compute_attention(pairs: Sequence[tuple[list[str], list[str]]]) -> Iterator[np.ndarray]:
             # The target is passed as a prefix; tokens after it do not count.
             results = self._translator.translate_batch(
                 *map(list, zip(*pairs, strict=True)),
@@ -273,9 +273,9 @@ class CTranslate2Engine(Engine):
                 rows = np.float32(result.attention[0][: len(target)])
                 yield rows.reshape(len(target), len(source))
 
-        return self._in_batches(attention, sources, targets)
+        return self._compute_in_batches(compute_attention, sources, targets)
 
-    def _in_batches(
+    def _compute_in_batches(
         self, compute: Callable, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray]]:
         """Yields (number, result) of each pair; `compute` takes pairs of tokens without EOS."""
@@ -287,14 +287,14 @@ class CTranslate2Engine(Engine):
                 code="too_long",
             )
 
-        def computed(batch: list[int]) -> list[np.ndarray]:
+        def compute_batch(batch: list[int]) -> list[np.ndarray]:
             source_tokens = self._named_sources([sources[number] for number in batch])
-            target_tokens = [[self._names[i] for i in targets[number][:-1]] for number in batch]
+            target_tokens = [[self._target_names[i] for i in targets[n][:-1]] for n in batch]
             return list(compute(list(zip(source_tokens, target_tokens, strict=True))))
 
         at_once = self.batches_at_once
         batches = batches_by_length(dict(enumerate(lengths)), self.config, at_once)
-        for batch, arrays in parallel_batches(computed, batches, at_once):
+        for batch, arrays in parallel_batches(compute_batch, batches, at_once):
             yield from zip(batch, arrays, strict=True)
 
     def check_attention(self) -> NoReturn:
@@ -324,15 +324,15 @@ _UNSUPPORTED = {
 def check_settings(config: DecodeConfig) -> None:
     """Raises `UserError` for settings that CTranslate2 lacks or defines differently."""
     default = DecodeConfig()
-    refused = [
+    reasons = [
         f"{name} ({reason})"
         for name, reason in _UNSUPPORTED.items()
         if getattr(config, name) != getattr(default, name)
     ]
-    refused += ["max_length=1 (it writes at least one token)"] * (config.max_length == 1)
-    if refused:
+    reasons += ["max_length=1 (it writes at least one token)"] * (config.max_length == 1)
+    if reasons:
         raise UserError(
-            f"CTranslate2 does not support {', '.join(refused)}: leave it out of "
+            f"CTranslate2 does not support {', '.join(reasons)}: leave it out of "
             f"--decode_hparams, or do without CTranslate2.",
             code="not_supported",
         )
@@ -341,8 +341,8 @@ def check_settings(config: DecodeConfig) -> None:
 _SIDES = ("source", "target")
 
 
-def _names(folder: Path, side: str) -> list[str]:
-    """Returns the names of a side's ids."""
+def _read_names(folder: Path, side: str) -> list[str]:
+    """Reads the names of the ids of a side."""
     shared = folder / "shared_vocabulary.json"
     file = shared if shared.exists() else folder / f"{side}_vocabulary.json"
     return json.loads(file.read_bytes())

@@ -1,4 +1,4 @@
-"""Exports for CTranslate2 as stored models: their record, and the settings that they support."""
+"""Exports for CTranslate2 as stored models: their records, and the settings they support."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -32,8 +32,8 @@ class CTranslate2Export(StoredModel):
             raise _unsupported("checkpoint_path")
         path, folder = Path(path), self.find(Path(path))
         if not folder:
-            of_run = RunConfig.exists(path)
-            advice = f"Make one:{command_for_ctranslate2(path)}" if of_run else not_a_run(path)
+            is_run = RunConfig.exists(path)
+            advice = f"Make one:{command_for_ctranslate2(path)}" if is_run else not_a_run(path)
             raise UserError(
                 f"There is no model for CTranslate2 in {path}. {advice}", code="no_export"
             )
@@ -108,14 +108,14 @@ class CTranslate2Export(StoredModel):
         return CTranslate2Engine(self.model_path, config, self.dtype, self.positions)
 
     def _check_newest(self, run: Path) -> None:
-        newest = checkpoint_paths(run)
-        if newest and not _is_same_checkpoint(self.checkpoint_identity, newest[-1]):
-            known = self.checkpoint_identity
-            exported = Path(known["checkpoint"]).name if known else "another model"
+        checkpoints = checkpoint_paths(run)
+        if checkpoints and not _is_same_checkpoint(self.checkpoint_identity, checkpoints[-1]):
+            identity = self.checkpoint_identity
+            exported = Path(identity["checkpoint"]).name if identity else "another model"
             raise UserError(
-                f"{self.model_path} is an export of {exported}, not of {newest[-1]}, the run's "
-                f"newest checkpoint. Translate with it by --output_dir={self.model_path}, or "
-                f"remove it and export again:{command_for_ctranslate2(run)}",
+                f"{self.model_path} is an export of {exported}, not of the run's newest "
+                f"checkpoint, {checkpoints[-1]}. Translate with it by --output_dir="
+                f"{self.model_path}, or remove it and export again:{command_for_ctranslate2(run)}",
                 code="outdated_export",
             )
 

@@ -80,7 +80,7 @@ def write_model(
     spec.config.add_source_eos = model.config.source_end
     spec.config.layer_norm_epsilon = model.config.norm_epsilon
     spec.validate()
-    _round(spec, dtype)
+    _convert_dtype(spec, dtype)
     spec.save(str(folder))
 
 
@@ -101,7 +101,7 @@ def check_model_config(config: ModelConfig) -> None:
 
 
 def _spec(model: Transformer, positions: int) -> specs.TransformerSpec:
-    """Returns the model, with tables for this number of positions."""
+    """Returns CTranslate2's form of the model, with position tables of `positions` rows."""
     config, (encoder_depth, decoder_depth) = model.config, model.config.depths()
     options = dict(
         num_heads=config.num_heads,
@@ -125,11 +125,13 @@ def _spec(model: Transformer, positions: int) -> specs.TransformerSpec:
         decoder.projection.bias = _array(model.embedding.bias)
     decoder.start_from_zero_embedding = not config.start_id
     if config.positions != "rotary":
-        bias = _array(model.source_bias) if config.source_bias else 0
-        encoder.position_encodings.encodings = (
-            _table(model.source_positions, config, positions) + bias
+        encoder_table, decoder_table = (
+            _position_table(layer, config, positions)
+            for layer in (model.source_positions, model.target_positions)
         )
-        decoder.position_encodings.encodings = _table(model.target_positions, config, positions)
+        bias = _array(model.source_bias) if config.source_bias else 0
+        encoder.position_encodings.encodings = encoder_table + bias
+        decoder.position_encodings.encodings = decoder_table
     if config.embedding_norm:
         _set_norm(encoder.layernorm_embedding, model.source_norm)
         _set_norm(decoder.layernorm_embedding, model.target_norm)
@@ -146,15 +148,15 @@ def _spec(model: Transformer, positions: int) -> specs.TransformerSpec:
     return specs.TransformerSpec(encoder, decoder)
 
 
-def _round(spec: specs.TransformerSpec, dtype: str) -> None:
+def _convert_dtype(spec: specs.TransformerSpec, dtype: str) -> None:
     """Converts the weights to a type; CTranslate2 itself would need PyTorch for bfloat16."""
     spec.optimize(dtype.replace("int8_bfloat16", "int8_float32").replace("bfloat16", "float32"))
     if not dtype.endswith("bfloat16"):
         return
     for name, variable in spec.variables().items():
         # A string names another variable with the same values.
-        is_exact = isinstance(variable, str) or variable.is_scalar() or name.endswith("_scale")
-        if not is_exact and variable.dtype == "float32":
+        stays_float32 = isinstance(variable, str) or variable.is_scalar() or name.endswith("_scale")
+        if not stays_float32 and variable.dtype == "float32":
             variable.array = variable.array.astype(tf.bfloat16.as_numpy_dtype)
 
 
@@ -162,7 +164,7 @@ def _array(weight: Any) -> np.ndarray:
     return keras.ops.convert_to_numpy(weight).astype(np.float32)
 
 
-def _table(layer: Any, config: ModelConfig, positions: int) -> np.ndarray:
+def _position_table(layer: Any, config: ModelConfig, positions: int) -> np.ndarray:
     """Returns the encodings that a layer adds, float32 [positions, d_model]."""
     numbers = np.arange(config.first_position, config.first_position + positions)
     if config.positions == "sinusoidal":
@@ -198,7 +200,7 @@ def _set_norm(spec: Any, layer: Any) -> None:
 
 
 def unique_pieces(tokenizer: Tokenizer) -> list[str]:
-    """Returns a name for each id: its piece, with the id added if an earlier one has the same."""
+    """Returns a name for each id: its piece, with the id added if an earlier id has that piece."""
     names: dict[str, int] = {}
     for number in range(tokenizer.vocab_size):
         [name] = tokenizer.pieces([number])
@@ -217,16 +219,16 @@ def _write_record(translator: Translator, folder: Path, dtype: str, positions: i
             "give Translator a problem, such as t2t.problem('parallel_text', ...).",
             code="unregistered_problem",
         )
-    record = translator.run_config
-    if record is None:
+    run_config = translator.run_config
+    if run_config is None:
         fields = dataclasses.fields(HParams)
-        shape = {
+        hparams = {
             field.name: getattr(config, field.name)
             for field in fields
             if hasattr(config, field.name)
         }
-        record = RunConfig(problem, HParams(**shape), tokenizer=translator.tokenizer)
+        run_config = RunConfig(problem, HParams(**hparams), tokenizer=translator.tokenizer)
     decoding = dataclasses.asdict(translator.config)
     export = dict(dtype=dtype, positions=positions, decoding=decoding)
-    content = {**record.content(), **export, "checkpoint": translator.checkpoint_identity}
+    content = {**run_config.content(), **export, "checkpoint": translator.checkpoint_identity}
     write_json(folder / RECORD_FILE, content)

@@ -1,4 +1,4 @@
-"""Checks of a model, and the files next to it, for all exporters."""
+"""Checks a model, and writes the files next to it, for all exporters."""
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -65,7 +65,7 @@ Weights: {dtype}.
 {python}
 ```
 
-prints the translation when run in this folder. A row has at most {longest} ids. {batch}
+prints the translation when run in this folder. A row has at most {max_ids} ids. {batch}
 `config.json` has the special ids, the limits, and the versions of the packages that exported it.
 """
 
@@ -109,7 +109,7 @@ def greedy_model(translator: Translator, name: str) -> Transformer:
     return float32_model
 
 
-def write_files_beside(
+def write_companion_files(
     translator: Translator,
     folder: Path,
     *,
@@ -123,7 +123,7 @@ def write_files_beside(
     """Writes the vocabulary, README.md and config.json next to a model.
 
     Args:
-      translator: has the model.
+      translator: the model, the vocabulary and the settings.
       folder: contains the model's file.
       file: name of the model's file.
       dtype: type of its weights.
@@ -152,7 +152,7 @@ def write_files_beside(
         settings=",".join(f"{name}={value}" for name, value in settings.items()),
         outputs=f"\n{raw_output}\n" if raw_output else "",
         python=_example(tokenizer, imports, translate),
-        longest=config.max_input_length,
+        max_ids=config.max_input_length,
         batch=batch,
         **_IDS,
     )
@@ -163,7 +163,7 @@ _IDS = {"padding": PADDING_ID, "end": EOS_ID, "unknown": UNKNOWN_ID}
 
 
 def _example(tokenizer: Tokenizer, imports: str, translate: str) -> str:
-    """Returns the README's program; see `write_files_beside`."""
+    """Returns the README's program; see `write_companion_files`."""
     record = tokenizer.record()
     # SentencePiece by itself does not look up pieces.
     is_plain = not isinstance(tokenizer.source, LookedUpPieces) and all(

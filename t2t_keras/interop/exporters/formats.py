@@ -11,7 +11,7 @@ from t2t_keras.serving.formats import ExportFormat
 
 
 class _Format(ExportFormat):
-    """A format that is written by the function `write` of a module."""
+    """A format whose module has a function `write`."""
 
     module: ClassVar[str]
 

@@ -11,10 +11,7 @@ from tensorflow.lite.python.convert_phase import ConverterError
 
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.interop.exporters.exported import (
-    greedy_model,
-    write_files_beside,
-)
+from t2t_keras.interop.exporters.exported import greedy_model, write_companion_files
 from t2t_keras.layers.base import layout_of
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
@@ -28,7 +25,7 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
 
     Args:
       translator: the model, the vocabulary and the settings.
-      folder: to write to.
+      folder: the folder to write to.
       dtype: type of the stored weights: "float32", "float16", or "int8" with integer products.
 
     Raises:
@@ -37,7 +34,7 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
     module = tf.Module()
     module.translate = _graph(translator)
     # LiteRT calls only the functions of a module by name.
-    with _tabulated_positions(translator):
+    with _position_tables(translator):
         functions = [module.translate.get_concrete_function()]
     converter = tf.lite.TFLiteConverter.from_concrete_functions(functions, module)
     if dtype != "float32":
@@ -51,7 +48,7 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
         raise UserError(
             f"LiteRT cannot represent the model: {reason}", code="not_supported"
         ) from error
-    write_files_beside(
+    write_companion_files(
         translator,
         folder,
         file=FILE,
@@ -65,8 +62,8 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
 
 
 @contextlib.contextmanager
-def _tabulated_positions(translator: Translator) -> Iterator[None]:
-    """Makes the model look up position encodings in the block: LiteRT cannot compute in float64."""
+def _position_tables(translator: Translator) -> Iterator[None]:
+    """Uses tables of position encodings while active: LiteRT cannot compute them in float64."""
     model, config = translator.models[0], translator.config
     length = model.config.first_position + config.max_input_length + config.extra_length
     layers = [layer for layer in model._flatten_layers() if hasattr(layer, "table_length")]
@@ -86,50 +83,51 @@ def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
     weights = [(weight, weight.numpy()) for weight in model.weights]
 
     def translate(ids: tf.Tensor) -> dict[str, tf.Tensor]:
-        # Keras counts negative ids from the end; an id beyond the table is an error.
+        # Keras would count negative ids from the end; an id beyond the table is an error.
         ids = tf.where(ids < 0, model.source_embedding.vocab_size, ids)
         length = tf.math.count_nonzero(ids, dtype=tf.int32)
-        last = tf.minimum(length + config.extra_length, max_output_length) - 1
+        last_index = tf.minimum(length + config.extra_length, max_output_length) - 1
         # A blank sentence, EOS or padding alone, ends at once.
-        last = tf.where(tf.reduce_any(ids > EOS_ID), last, 0)
+        last_index = tf.where(tf.reduce_any(ids > EOS_ID), last_index, 0)
         layout = layout_of(ids)
         # Asking for scores avoids blockwise attention, whose shapes LiteRT does not support.
         memory, mask, _ = model.encode(ids, layout, return_attention_scores=True, training=False)
         cache = model.start_cache(memory, mask, block_size=0, layout=layout)
 
-        def continues(_: tf.Tensor, outputs: tf.Tensor, *__: Any) -> tf.Tensor:
+        def is_unfinished(_: tf.Tensor, outputs: tf.Tensor, *__: Any) -> tf.Tensor:
             return outputs[0, -1] != EOS_ID
 
-        def next_position(index: tf.Tensor, outputs: tf.Tensor, recent: Any) -> tuple:
+        def decode_next(index: tf.Tensor, outputs: tf.Tensor, recent: Any) -> tuple:
             # Every step reads and writes all slots, so add them one at a time.
-            recent = tf.nest.map_structure(_with_new_slot, recent)
+            recent = tf.nest.map_structure(_add_slot, recent)
             previous = outputs[:, -1, None]
-            logits, new = model.decode_step(previous, index, {**cache, "recent": recent})
+            logits, new_cache = model.decode_step(previous, index, {**cache, "recent": recent})
             symbols = tf.range(model.vocab_size)
             excluded = symbols == PADDING_ID
             if config.min_length > 1:
                 excluded |= (symbols == EOS_ID) & (index < config.min_length - 1)
             best = tf.argmax(tf.where(excluded, -1e9, logits[0, 0]), output_type=tf.int32)
-            next_ids = tf.where(index >= last, EOS_ID, best)
-            return index + 1, tf.concat([outputs, next_ids[None, None]], axis=1), new["recent"]
+            next_ids = tf.where(index >= last_index, EOS_ID, best)
+            outputs = tf.concat([outputs, next_ids[None, None]], axis=1)
+            return index + 1, outputs, new_cache["recent"]
 
         recent = cache.pop("recent")
         start = tf.constant(0), tf.constant([[PADDING_ID]]), recent
-        shapes = tf.nest.map_structure(
+        recent_shapes = tf.nest.map_structure(
             lambda x: tf.TensorShape([1, x.shape[1], None, x.shape[3]]), recent
         )
-        free = tf.TensorShape([]), tf.TensorShape([1, None]), shapes
-        _, outputs, _ = tf.while_loop(continues, next_position, start, shape_invariants=free)
+        shapes = tf.TensorShape([]), tf.TensorShape([1, None]), recent_shapes
+        _, outputs, _ = tf.while_loop(is_unfinished, decode_next, start, shape_invariants=shapes)
         return {"translation": outputs[:, 1:]}
 
-    def without_variables(ids: tf.Tensor) -> dict[str, tf.Tensor]:
+    def translate_with_constants(ids: tf.Tensor) -> dict[str, tf.Tensor]:
         constants = [(weight, tf.constant(value)) for weight, value in weights]
         with keras.StatelessScope(constants):
             return translate(ids)
 
     ids = tf.TensorSpec([1, None], tf.int32, name="ids")
-    return tf.function(without_variables, input_signature=[ids], autograph=False)
+    return tf.function(translate_with_constants, input_signature=[ids], autograph=False)
 
 
-def _with_new_slot(x: tf.Tensor) -> tf.Tensor:
+def _add_slot(x: tf.Tensor) -> tf.Tensor:
     return tf.pad(x, [[0, 0], [0, 0], [0, 1], [0, 0]])

@@ -20,11 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime import quantization
 
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.interop.exporters.exported import (
-    check_config,
-    greedy_model,
-    write_files_beside,
-)
+from t2t_keras.interop.exporters.exported import check_config, greedy_model, write_companion_files
 from t2t_keras.layers.attention import MultiHeadAttention
 from t2t_keras.layers.embedding import sinusoids
 from t2t_keras.models.transformer import Transformer
@@ -33,7 +29,7 @@ from t2t_keras.special_ids import EOS_ID, PADDING_ID
 # The first opset with Gelu, and the file format of the oldest runtimes that have it.
 _OPSET, _IR_VERSION = 20, 9
 _BOOL, _INT = TensorProto.BOOL, TensorProto.INT64
-_MASKED = np.float32(-1e9)  # Added to a score, it makes the weight 0.
+_MASK_SCORE = np.float32(-1e9)  # Added to a score, makes its weight 0.
 _NO_END = np.iinfo(np.int64).max
 
 # Operators by Keras's names of activations. SiLU is Sigmoid times its input.
@@ -67,34 +63,34 @@ def onnx_model(translator: Translator) -> onnx.ModelProto:
     """
     model, config = greedy_model(translator, "onnx"), translator.config
     check_config(model.config, "onnx", _ALLOWED)
-    longest = config.max_output_length(config.max_input_length)
+    max_output_length = config.max_output_length(config.max_input_length)
     g = _Layers(model, config.max_input_length)
-    ids = g.checked("ids", model.source_embedding.vocab_size)
-    real = g("Greater", ids, PADDING_ID)
-    lengths = g("ReduceSum", g("Cast", real, to=_INT), [1], keepdims=1)
-    last = g("Min", g("Add", lengths, config.extra_length - 1), longest - 1)
+    ids = g.check_ids("ids", model.source_embedding.vocab_size)
+    is_token = g("Greater", ids, PADDING_ID)
+    lengths = g("ReduceSum", g("Cast", is_token, to=_INT), [1], keepdims=1)
+    last_index = g("Min", g("Add", lengths, config.extra_length - 1), max_output_length - 1)
     # A blank sentence, EOS or padding alone, ends at once.
-    words = g("ReduceSum", g("Cast", g("Greater", ids, EOS_ID), to=_INT), [1], keepdims=1)
-    last = g("Mul", last, g("Min", words, 1))
+    num_words = g("ReduceSum", g("Cast", g("Greater", ids, EOS_ID), to=_INT), [1], keepdims=1)
+    last_index = g("Mul", last_index, g("Min", num_words, 1))
 
-    memory, mask = g.encode(ids, real)
+    memory, mask = g.encode(ids, is_token)
     attentions = [layer.memory_attention for layer in model.decoder]
     memories = [
         (g.keys(attention, memory), g.values(attention, memory)) for attention in attentions
     ]
-    step = _Layers(model, longest, outer=g)
-    body = _step(step, memories, mask, last, config.min_length)
+    step = _Layers(model, max_output_length, outer=g)
+    body = _step(step, memories, mask, last_index, config.min_length)
 
     batch, (d_k, d_v) = g("Shape", ids, end=1), model.config.head_widths(model.config.d_model)
-    empty = [[model.config.num_heads, *shape] for shape in ((d_k, 0), (0, d_v))]
+    shapes = [[model.config.num_heads, *shape] for shape in ((d_k, 0), (0, d_v))]
     caches = [
-        g("ConstantOfShape", g("Concat", batch, shape, axis=0)) for shape in empty * len(memories)
+        g("ConstantOfShape", g("Concat", batch, shape, axis=0)) for shape in shapes * len(memories)
     ]
     live = g("Expand", np.array([True]), g("Concat", batch, [1], axis=0))
     start = model.config.start_id
-    first = g.embedded(model.embedding, [[start]]) if start else np.zeros((1, 1, g.width))
-    first = g("Expand", first, g("Concat", batch, [1, 1], axis=0))
-    inputs = ["", g.constant(np.array(True)), first, live, *caches]
+    embedded = g.embed(model.embedding, [[start]]) if start else np.zeros((1, 1, g.width))
+    embedded = g("Expand", embedded, g("Concat", batch, [1, 1], axis=0))
+    inputs = ["", g.constant(np.array(True)), embedded, live, *caches]
     outputs = [f"last_state_{number}" for number in range(2 + len(caches))]
     g.nodes.append(helper.make_node("Loop", inputs, [*outputs, "steps"], body=body))
     translations = g("Transpose", g("Squeeze", "steps", [2]), perm=[1, 0])
@@ -113,7 +109,7 @@ def onnx_model(translator: Translator) -> onnx.ModelProto:
 
 
 def _step(
-    g: "_Layers", memories: list[tuple[str, str]], mask: str, last: str, min_length: int
+    g: "_Layers", memories: list[tuple[str, str]], mask: str, last_index: str, min_length: int
 ) -> onnx.GraphProto:
     """Returns the body of the loop.
 
@@ -121,17 +117,17 @@ def _step(
     whether a row has not ended, [B, 1]; and the `caches`, keys [B, h, d_k, n] and values
     [B, h, n, d_v] of each layer. A step also returns the chosen symbols, [B, 1].
     """
-    x, caches, written = _decode(g, memories, mask)
+    x, caches, new_caches = _decode(g, memories, mask)
     best = g("ArgMax", g.logits(g.model.embedding, x, min_length), axis=1)
-    best = g("Where", g("GreaterOrEqual", "index", last), EOS_ID, best)
+    best = g("Where", g("GreaterOrEqual", "index", last_index), EOS_ID, best)
     symbols = g("Where", "live", best, PADDING_ID)
     live = g("And", "live", g("Not", g("Equal", symbols, EOS_ID)))
     any_live = g("ReduceMax", g("Cast", live, to=TensorProto.INT32), keepdims=0)
     any_live = g("Cast", any_live, to=_BOOL)
-    embedded = g.embedded(g.model.embedding, symbols)
-    kinds = [_BOOL, TensorProto.FLOAT, _BOOL, *[TensorProto.FLOAT] * len(caches)]
-    names = zip(["going_on", "embedded", "live", *caches], kinds, strict=True)
-    results = zip([any_live, embedded, live, *written, symbols], [*kinds, _INT], strict=True)
+    embedded = g.embed(g.model.embedding, symbols)
+    types = [_BOOL, TensorProto.FLOAT, _BOOL, *[TensorProto.FLOAT] * len(caches)]
+    names = zip(["going_on", "embedded", "live", *caches], types, strict=True)
+    results = zip([any_live, embedded, live, *new_caches, symbols], [*types, _INT], strict=True)
     value_info = functools.partial(helper.make_tensor_value_info, shape=None)
     return helper.make_graph(
         g.nodes,
@@ -144,7 +140,7 @@ def _step(
 def _decode(
     g: "_Layers", memories: list[tuple[str, str]], mask: str
 ) -> tuple[str, list[str], list[str]]:
-    """Returns the decoder's states [B, 1, d_model], and the names of its caches before and after.
+    """Returns the decoder's states [B, 1, d_model], and the names of its old and new caches.
 
     Args:
       g: the body of the loop.
@@ -152,8 +148,8 @@ def _decode(
       mask: added to the scores of attention to the memory.
     """
     model = g.model
-    x = g.positioned(model.target_positions, "embedded")
-    caches, written = list[str](), list[str]()
+    x = g.add_positions(model.target_positions, "embedded")
+    caches, new_caches = list[str](), list[str]()
     if model.config.embedding_norm:
         x = g.norm(model.target_norm, x)
     for number, (layer, memory) in enumerate(zip(model.decoder, memories, strict=True)):
@@ -166,14 +162,14 @@ def _decode(
             self_attention: MultiHeadAttention = self_attention,
             past: tuple[str, str] = past,
         ) -> str:
-            new = g.keys(self_attention, states), g.values(self_attention, states)
-            for cache, latest, axis in zip(past, new, (3, 2), strict=True):
-                extended = g("Concat", cache, latest, axis=axis)
+            current = g.keys(self_attention, states), g.values(self_attention, states)
+            for cache, value, axis in zip(past, current, (3, 2), strict=True):
+                extended = g("Concat", cache, value, axis=axis)
                 if radius := model.config.self_attention_radius:
                     extended = g("Slice", extended, [-radius - 1], [_NO_END], [axis])
-                written.append(extended)
-            keys, values = written[-2:]
-            return g.attention(self_attention, states, keys, values)
+                new_caches.append(extended)
+            keys, values = new_caches[-2:]
+            return g.attend(self_attention, states, keys, values)
 
         def attend_to_memory(
             states: str,
@@ -181,12 +177,12 @@ def _decode(
             memory: tuple[str, str] = memory,
         ) -> str:
             keys, values = memory
-            return g.attention(memory_attention, states, keys, values, mask)
+            return g.attend(memory_attention, states, keys, values, mask)
 
         x = g.residual(layer.residual_1, x, attend_to_outputs)
         x = g.residual(layer.residual_2, x, attend_to_memory)
         x = g.residual(layer.residual_3, x, functools.partial(g.feed_forward, layer.feed_forward))
-    return g.norm(model.decoder_norm, x) if model.config.pre_norm else x, caches, written
+    return g.norm(model.decoder_norm, x) if model.config.pre_norm else x, caches, new_caches
 
 
 class _Layers:
@@ -196,21 +192,21 @@ class _Layers:
 
     Args:
       model: the Transformer.
-      longest: number of positions.
-      outer: for a loop's body, the graph around it: the body then computes one position, "index".
+      num_positions: number of positions.
+      outer: the graph around a loop's body, which computes one position, "index"; None = no body.
 
     Attributes:
-      nodes: the nodes added until now.
+      nodes: the nodes added so far.
       constants: the constants of this graph and of the bodies in it.
       width: d_model.
     """
 
-    def __init__(self, model: Transformer, longest: int, outer: "_Layers | None" = None):
+    def __init__(self, model: Transformer, num_positions: int, outer: "_Layers | None" = None):
         self.model, self.width = model, model.config.d_model
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[bytes, onnx.TensorProto] = outer.constants if outer else {}
         self._numbers: Iterator[int] = outer._numbers if outer else itertools.count()
-        self._longest, self._at = longest, "index" if outer else ""
+        self._num_positions, self._index = num_positions, "index" if outer else ""
 
     def __call__(self, operator: str, *inputs: Any, output: str = "", **attributes: Any) -> str:
         output = output or f"{operator}_{next(self._numbers)}"
@@ -229,7 +225,7 @@ class _Layers:
             self.constants[key] = numpy_helper.from_array(array, name)
         return self.constants[key].name
 
-    def checked(self, ids: str, vocab_size: int) -> str:
+    def check_ids(self, ids: str, vocab_size: int) -> str:
         """Returns int64 ids [max(B, 1), max(S, 1)] with an id beyond the table for negative ones.
 
         Gather would count negative ids from the end; an id beyond the table is an error.
@@ -239,51 +235,51 @@ class _Layers:
         missing = self("Max", self("Sub", [1, 1], self("Shape", ids)), [0, 0])
         return self("Pad", ids, self("Concat", [0, 0], missing, axis=0), PADDING_ID)
 
-    def encode(self, ids: str, real: str) -> tuple[str, str]:
-        """Encodes ids [B, S]; `real` is False for padding.
+    def encode(self, ids: str, is_token: str) -> tuple[str, str]:
+        """Encodes ids [B, S]; `is_token` is False for padding.
 
         Returns:
           The memory [B, S, d_model], and the mask to add to scores, [B, 1, 1, S].
         """
         model = self.model
         if not model.config.source_end:
-            real = self("Greater", ids, EOS_ID)
-        x = self.embedded(model.source_embedding, ids)
+            is_token = self("Greater", ids, EOS_ID)
+        x = self.embed(model.source_embedding, ids)
         x = self("Add", x, model.source_bias) if model.config.source_bias else x
-        x = self.positioned(model.source_positions, x)
+        x = self.add_positions(model.source_positions, x)
         x = self.norm(model.source_norm, x) if model.config.embedding_norm else x
-        mask = local_mask = self("Where", self("Unsqueeze", real, [1, 2]), np.float32(0), _MASKED)
+        mask = local_mask = self("Where", self("Unsqueeze", is_token, [1, 2]), 0.0, _MASK_SCORE)
         if radius := model.config.self_attention_radius:
             positions = self("Range", 0, self("Squeeze", self("Shape", ids, start=1)), 1)
             distances = self("Abs", self("Sub", positions, self("Unsqueeze", positions, [1])))
-            local_mask = self("Where", self("LessOrEqual", distances, radius), mask, _MASKED)
+            local_mask = self("Where", self("LessOrEqual", distances, radius), mask, _MASK_SCORE)
         for layer in model.encoder:
 
             def attend(states: str, attention: MultiHeadAttention = layer.self_attention) -> str:
                 keys, values = self.keys(attention, states), self.values(attention, states)
-                return self.attention(attention, states, keys, values, local_mask)
+                return self.attend(attention, states, keys, values, local_mask)
 
             transform = functools.partial(self.feed_forward, layer.feed_forward)
             x = self.residual(layer.residual_1, x, attend)
             x = self.residual(layer.residual_2, x, transform)
         return self.norm(model.encoder_norm, x) if model.config.pre_norm else x, mask
 
-    def embedded(self, embedding: Any, ids: Any) -> str:
+    def embed(self, embedding: Any, ids: Any) -> str:
         """Embeds ids [...]."""
         x = self("Gather", embedding.table.embeddings, ids)
         return self("Mul", x, np.float32(self.width**0.5)) if embedding.scale else x
 
-    def positioned(self, positions: Any, x: str) -> str:
+    def add_positions(self, positions: Any, x: str) -> str:
         """Adds position encodings to embeddings [B, n, d_model]."""
         if self.model.config.positions in ("rotary", "none"):
             return x
-        table = positions(keras.ops.zeros((1, self._longest, self.width)))[0]
+        table = positions(keras.ops.zeros((1, self._num_positions, self.width)))[0]
         return self("Add", x, self._rows(table, x))
 
     def _rows(self, table: Any, x: str) -> str:
         """Returns the row of the loop's position; outside of a loop, the rows for x [B, n, ...]."""
-        if self._at:
-            return self("Gather", table, self._at)
+        if self._index:
+            return self("Gather", table, self._index)
         return self("Slice", table, [0], self("Shape", x, start=1, end=2), [0])
 
     def norm(self, layer: Any, x: str) -> str:
@@ -322,7 +318,7 @@ class _Layers:
         heads = self._heads(layer, self._dense(layer.value_projection, x), layer.value_dim)
         return self("Transpose", heads, perm=[0, 2, 1, 3])
 
-    def attention(
+    def attend(
         self, layer: MultiHeadAttention, x: str, keys: str, values: str, mask: str = ""
     ) -> str:
         """Attends from x [B, n, d_model]; `mask` is added to the scores [B, h, n, keys]."""
@@ -339,11 +335,11 @@ class _Layers:
         x = self("Reshape", x, [0, 0, layer.num_heads, width])
         if not rotary:
             return x
-        sine_table = keras.ops.convert_to_numpy(sinusoids(np.arange(self._longest), width))
+        sine_table = keras.ops.convert_to_numpy(sinusoids(np.arange(self._num_positions), width))
         sines, cosines = (np.repeat(sine_table[:, i::2], 2, axis=1)[:, None] for i in (0, 1))
-        quarter = np.kron(np.eye(width // 2), [[0, 1], [-1, 0]])  # Makes pairs (a, b) (-b, a).
+        turn = np.kron(np.eye(width // 2), [[0, 1], [-1, 0]])  # Turns pairs (a, b) into (-b, a).
         cosine_part = self("Mul", x, self._rows(cosines, x))
-        sine_part = self("Mul", self("MatMul", x, quarter), self._rows(sines, x))
+        sine_part = self("Mul", self("MatMul", x, turn), self._rows(sines, x))
         return self("Add", cosine_part, sine_part)
 
     def logits(self, embedding: Any, x: str, min_length: int) -> str:
@@ -369,7 +365,7 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
 
     Args:
       translator: the model, the vocabulary and the settings.
-      folder: to write to.
+      folder: the folder to write to.
       dtype: type of the stored weights: "float32", or "int8" with integer products.
 
     Raises:
@@ -378,9 +374,9 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
     model = onnx_model(translator)
     onnx.checker.check_model(model)
     if dtype == "int8":
-        model = _quantized(model)
+        model = _quantize(model)
     onnx.save(model, folder / FILE)
-    write_files_beside(
+    write_companion_files(
         translator,
         folder,
         file=FILE,
@@ -393,8 +389,8 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
     )
 
 
-def _quantized(model: onnx.ModelProto) -> onnx.ModelProto:
-    logging.disable(logging.WARNING)  # It advises preprocessing that changes nothing here.
+def _quantize(model: onnx.ModelProto) -> onnx.ModelProto:
+    logging.disable(logging.WARNING)  # It recommends preprocessing that changes nothing here.
     try:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / FILE

@@ -10,17 +10,17 @@ import numpy as np
 from t2t_keras.errors import UserError, shorten
 from t2t_keras.interop.importers.files import named_tensors, read_pytorch, read_text
 from t2t_keras.interop.importers.imported import Imported, Settings
-from t2t_keras.interop.importers.pickles import plain
+from t2t_keras.interop.importers.pickles import to_containers
 from t2t_keras.interop.importers.weights import (
     check_size,
     embedding_weights,
-    listed_pieces,
-    named_files,
+    make_tokenizer,
     pytorch_names,
+    vocabulary_files,
 )
 
 # fairseq's special ids, before those of its dictionaries.
-_BEGIN, _PADDING, _END, _UNKNOWN, _FIRST = range(5)
+_BEGIN, _PADDING, _END, _UNKNOWN, _FIRST_WORD = range(5)
 _ACTIVATIONS = {
     "relu": "relu",
     "gelu": "gelu",
@@ -65,34 +65,34 @@ def read_fairseq(
         be represented.
     """
     path = Path(model)
-    values, task, weights, steps = _read_checkpoint(path)
+    model_settings, task, weights, steps = _read_checkpoint(path)
     task_name = task.get("_name") or task.get("task", "translation")
-    Settings({"task": task_name}, str(path)).only("task", "translation")
+    Settings({"task": task_name}, str(path)).get_allowed("task", "translation")
     if (task.get("source_lang"), task.get("target_lang")) == languages[::-1]:
         raise UserError(
             f"{path} translates {languages[1]} to {languages[0]}, but the problem translates "
             f"{languages[0]} to {languages[1]}. Swap the languages of the problem.",
             code="other_direction",
         )
-    hparams = hyperparameters(Settings(values, str(path)))
-    models, dictionaries = named_files(vocabulary)
+    hparams = hyperparameters(Settings(model_settings, str(path)))
+    models, dictionaries = vocabulary_files(vocabulary)
     files = _dictionary_files(dictionaries or [path.parent], languages)
-    pieces = [_pieces(file) for file in files]
+    pieces = [_read_dictionary(file) for file in files]
     empty = np.zeros((0, 0), np.float32)
     source, target = (
         weights.pop(f"{side}.embed_tokens.weight", empty) for side in ("encoder", "decoder")
     )
-    check_size(len(source), pieces[0], files[0], path, _FIRST)
-    check_size(len(target), pieces[1], files[1], path, _FIRST)
+    check_size(len(source), pieces[0], files[0], path, _FIRST_WORD)
+    check_size(len(target), pieces[1], files[1], path, _FIRST_WORD)
     projection = weights.pop("decoder.output_projection.weight", target)
     projection = weights.pop("decoder.embed_out", projection)  # Its name before 2020.
-    all_shared = bool(values.get("share_all_embeddings"))
+    all_shared = bool(model_settings.get("share_all_embeddings"))
     hparams["share_embeddings"], our_weights = embedding_weights(
         _in_our_order(source),
         _in_our_order(target),
         _in_our_order(projection),
         same_inputs=all_shared,
-        tied=all_shared or bool(values.get("share_decoder_input_output_embed")),
+        tied=all_shared or bool(model_settings.get("share_decoder_input_output_embed")),
     )
     layers = {name: weight for name, weight in weights.items() if not _IGNORED.fullmatch(name)}
     our_weights |= _NAMES.weights(_with_new_names(layers), path)
@@ -103,7 +103,7 @@ def read_fairseq(
         for name, table in positions.items():
             our_weights[name] = np.pad(table, [(0, rows - len(table)), (0, 0)], "edge")
     origin = " and ".join(sorted({str(file) for file in files}))
-    tokenizer = listed_pieces(pieces[0], pieces[1], models, origin)
+    tokenizer = make_tokenizer(pieces[0], pieces[1], models, origin)
     return Imported(hparams, our_weights, tokenizer, steps)
 
 
@@ -111,18 +111,18 @@ def _read_checkpoint(path: Path) -> tuple[dict, dict, dict[str, np.ndarray], int
     """Returns the settings of model and task, the weights, and the number of training steps."""
     content = read_pytorch(path)
     try:
-        config = plain(content.get("cfg"), str(path)) or {}
-        values = config.get("model") or plain(content["args"], str(path))
+        config = to_containers(content.get("cfg"), str(path)) or {}
+        settings = config.get("model") or to_containers(content["args"], str(path))
         # `_name` is the task's name here, and the architecture's in the model's settings.
-        task = config.get("task") or {**values, "_name": values.get("task")}
+        task = config.get("task") or {**settings, "_name": settings.get("task")}
         weights = named_tensors(content["model"], path)
         steps = int((content.get("optimizer_history") or [{}])[-1].get("num_updates", 0))
-        return {**values}, {**task}, weights, steps
+        return {**settings}, {**task}, weights, steps
     except UserError:
         raise
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise UserError(
-            f"{path}: expected a checkpoint of fairseq, with model and args or cfg in it "
+            f"{path}: expected a checkpoint of fairseq, with the keys model, and args or cfg "
             f"({shorten(error)}).",
             code="not_a_checkpoint",
         ) from error
@@ -152,8 +152,8 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
         ("decoder_input_dim", settings.get("decoder_embed_dim"), None),
         ("decoder_output_dim", settings.get("decoder_embed_dim"), None),
     ):
-        settings.only(name, *allowed)
-    activation = settings.only("activation_fn", *_ACTIVATIONS)
+        settings.get_allowed(name, *allowed)
+    activation = settings.get_allowed("activation_fn", *_ACTIVATIONS)
     sizes = {
         "num_encoder_layers": "encoder_layers",
         "num_decoder_layers": "decoder_layers",
@@ -164,7 +164,7 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
     positions = {"sinusoids": "tensor2tensor"}
     if settings.get("encoder_learned_pos"):
         positions = {"positions": "learned"}
-    hparams = {hparam: settings.needed(name) for hparam, name in sizes.items()} | positions
+    hparams = {hparam: settings.get_required(name) for hparam, name in sizes.items()} | positions
     return hparams | {
         "dropout": settings.get("dropout", 0.1),
         "attention_dropout": settings.get("attention_dropout", 0.0),
@@ -189,7 +189,7 @@ def _dictionary_files(paths: Sequence[Path], languages: tuple[str, str]) -> tupl
     return paths[0], paths[-1]
 
 
-def _pieces(path: Path) -> list[str]:
+def _read_dictionary(path: Path) -> list[str]:
     """Returns the words of a dictionary by our ids."""
     advice = "fairseq-preprocess wrote it: name its folder with --vocabulary."
     # Not `splitlines`: words may contain some of its separators.
@@ -200,7 +200,7 @@ def _pieces(path: Path) -> list[str]:
 
 
 def _in_our_order(table: np.ndarray) -> np.ndarray:
-    return table[[_PADDING, _END, _UNKNOWN, _BEGIN, *range(_FIRST, len(table))]]
+    return table[[_PADDING, _END, _UNKNOWN, _BEGIN, *range(_FIRST_WORD, len(table))]]
 
 
 def _with_new_names(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -26,19 +26,19 @@ from t2t_keras.io.files import (
 # PyYAML parses longer numbers and dates slowly; no setting has them.
 _MAX_CHARACTERS = 1000
 # Longer numbers can share one hash, which makes a dictionary take quadratic time.
-_MAX_CHARACTERS_OF_KEYS = 18
+_MAX_KEY_CHARACTERS = 18
 _TEXT = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary")
 
 
-def read_file(path: Path, advice: str = "", most: int = MAX_BYTES) -> bytes:
+def read_file(path: Path, advice: str = "", max_bytes: int = MAX_BYTES) -> bytes:
     """Returns the content of a file.
 
     Raises:
-      UserError: the file is not regular, is larger than `most` bytes, or cannot be read; then the
+      UserError: the file is not regular, is larger than `max_bytes`, or cannot be read; then the
         message ends with `advice`.
     """
     try:
-        return read_bounded(path, most)
+        return read_bounded(path, max_bytes)
     except UserError:
         raise
     except (OSError, ValueError) as error:  # ValueError: NUL in its name.
@@ -58,10 +58,10 @@ def read_text(path: Path, advice: str = "") -> str:
         ) from error
 
 
-def named_beside(name: object, *folders: Path) -> Path:
-    """Finds, in these folders, the file that a record names; it may be another machine's record.
+def find_recorded_file(name: object, *folders: Path) -> Path:
+    """Returns the path of a file that a record names, in the first of the folders that has it.
 
-    If the recorded path leads out of a folder, only its last part counts.
+    The record may come from another machine, so the last part of its path also counts.
 
     Raises:
       UserError: no folder has the file.
@@ -92,36 +92,36 @@ def read_yaml(content: str | bytes, origin: str, texts_only: bool = False) -> di
     fast, slow = ("CBaseLoader", "BaseLoader") if texts_only else ("CSafeLoader", "SafeLoader")
     bound = TreeBound(origin)
 
-    def check(node: Any, depth: int = 0, most: int = _MAX_CHARACTERS) -> None:
+    def check(node: Any, depth: int = 0, max_length: int = _MAX_CHARACTERS) -> None:
         bound.check(depth)
         if isinstance(node, yaml.ScalarNode):
-            if node.tag not in _TEXT and len(node.value) > most:
+            if node.tag not in _TEXT and len(node.value) > max_length:
                 raise ValueError(f"a number or date of {len(node.value):,} characters")
         elif isinstance(node, yaml.MappingNode):
             for name, value in node.value:
-                check(name, depth + 1, _MAX_CHARACTERS_OF_KEYS)
+                check(name, depth + 1, _MAX_KEY_CHARACTERS)
                 check(value, depth + 1)
         else:
             for value in node.value:
                 check(value, depth + 1)
 
     try:
-        loader = getattr(yaml, fast, getattr(yaml, slow))(content)
+        parser = getattr(yaml, fast, getattr(yaml, slow))(content)
         # Check before constructing, which copies a merged mapping at each use.
-        node = loader.get_single_node()
+        node = parser.get_single_node()
         if node is not None:
             check(node)
-        content = node and loader.construct_document(node)
+        mapping = node and parser.construct_document(node)
     except UserError:
         raise
-    except Exception as error:  # Constructors raise many kinds, such as for the date 2020-99-99.
+    except Exception as error:  # Many kinds, for example for the date 2020-99-99.
         raise UserError(f"{origin} is not YAML: {shorten(error)}.", code="not_yaml") from error
-    if not isinstance(content, dict):
+    if not isinstance(mapping, dict):
         raise UserError(
-            f"{origin}: expected names with values, got {type(content).__name__}.",
+            f"{origin}: expected a mapping, got {type(mapping).__name__}.",
             code="bad_configuration",
         )
-    return content
+    return mapping
 
 
 Content = TypeVar("Content")
@@ -144,14 +144,14 @@ def named_tensors(content: Any, origin: str | Path) -> dict[str, np.ndarray]:
     """Returns named tensors as float32; raises `UserError` for anything else."""
     if not isinstance(content, Mapping):
         raise UserError(
-            f"{origin}: expected tensors with their names, got {type(content).__name__}.",
+            f"{origin}: expected a mapping of names to tensors, got {type(content).__name__}.",
             code="not_a_checkpoint",
         )
     for name, value in content.items():
         if not isinstance(name, str) or not isinstance(value, np.ndarray):
             raise UserError(
                 f"{origin}: expected only tensors, got {type(value).__name__} as {shorten(name)}. "
-                f"Save only the weights, those of `model.state_dict()`.",
+                f"Save only the weights, `model.state_dict()`.",
                 code="not_a_checkpoint",
             )
     return {name: np.asarray(value, np.float32) for name, value in content.items()}
@@ -172,7 +172,7 @@ def _read_safetensors(path: Path) -> Mapping[str, np.ndarray]:
 
 
 # TensorFlow escapes quotes in paths; the names of its checkpoints have none.
-_NEWEST = re.compile(r'^model_checkpoint_path: "([^"\\]+)"', re.MULTILINE)
+_NEWEST_PATH = re.compile(r'^model_checkpoint_path: "([^"\\]+)"', re.MULTILINE)
 
 
 def checkpoint_prefix(path: Path) -> str:
@@ -187,7 +187,7 @@ def checkpoint_prefix(path: Path) -> str:
     if path.is_dir():
         record = path / "checkpoint"
         text = read_text(record, "TensorFlow writes it: name a checkpoint in the folder instead.")
-        if not (name := _NEWEST.search(text)):
+        if not (name := _NEWEST_PATH.search(text)):
             raise UserError(
                 f"{record}: expected model_checkpoint_path in it.", code="not_a_checkpoint"
             )
@@ -237,14 +237,14 @@ def read_pytorch(path: str | Path) -> Any:
     Other objects, such as settings of argparse and omegaconf, become `Attributes`.
 
     Raises:
-      UserError: the file is damaged, or names a class or function that might run code: any but
-        those of tensors and settings.
+      UserError: the file is damaged, or names a class or function that does not belong to tensors
+        or settings, and might run code.
     """
     try:
         with open_regular(path) as file:
             if not zipfile.is_zipfile(file):
                 file.seek(0)
-                return _read_old(file)
+                return _read_old_format(file)
             with zipfile.ZipFile(file) as archive:
                 check_compression(archive, file)
                 return _read_archive(archive)
@@ -273,37 +273,37 @@ def _read_archive(archive: zipfile.ZipFile) -> Any:
         raise UserError(f"{member.filename} is too large", code="file_too_large")
     prefix = member.filename.removesuffix("data.pkl")
 
-    def storage(key: str, dtype: np.dtype, size: int) -> np.ndarray:
+    def read_storage(key: str, dtype: np.dtype, size: int) -> np.ndarray:
         return np.frombuffer(archive.read(f"{prefix}data/{key}"), dtype)[:size]
 
-    return TensorPickle(storage).load(io.BytesIO(archive.read(member)))
+    return TensorPickle(read_storage).load(io.BytesIO(archive.read(member)))
 
 
-def _read_old(file: BinaryIO) -> Any:
+def _read_old_format(file: BinaryIO) -> Any:
     """Reads the format before PyTorch 1.6: pickles, then the contents of the storages."""
-    room = os.fstat(file.fileno()).st_size
+    bytes_left = os.fstat(file.fileno()).st_size
 
-    def storage(_: str, dtype: np.dtype, size: int) -> np.ndarray:
-        nonlocal room
-        room -= size * dtype.itemsize
-        if room < 0:
+    def make_storage(_: str, dtype: np.dtype, size: int) -> np.ndarray:
+        nonlocal bytes_left
+        bytes_left -= size * dtype.itemsize
+        if bytes_left < 0:
             raise UserError("the file is not complete", code="damaged_file")
         return np.zeros(size, dtype)  # Filled in below.
 
-    pickled = TensorPickle(storage)
-    if pickled.load(file) != _OLD_MAGIC:
+    reader = TensorPickle(make_storage)
+    if reader.load(file) != _OLD_MAGIC:
         raise UserError("expected a file of torch.save", code="not_a_checkpoint")
-    pickled.load(file)  # The version of the format.
-    pickled.load(file)  # The sizes of C's types.
-    content = pickled.load(file)
-    for key in pickled.load(file):
-        values = pickled.storages[key]
+    reader.load(file)  # The version of the format.
+    reader.load(file)  # The sizes of C's types.
+    content = reader.load(file)
+    for key in reader.load(file):
+        values = reader.storages[key]
         if int.from_bytes(file.read(8), "little") != len(values):
             raise UserError(
                 f"the size of the storage {key} does not match its tensors", code="damaged_file"
             )
-        numbers = file.read(values.nbytes)
-        if len(numbers) != values.nbytes:
+        data = file.read(values.nbytes)
+        if len(data) != values.nbytes:
             raise UserError("the file is not complete", code="damaged_file")
-        values.view(np.uint8)[:] = np.frombuffer(numbers, np.uint8)
+        values.view(np.uint8)[:] = np.frombuffer(data, np.uint8)
     return content

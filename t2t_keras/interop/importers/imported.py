@@ -16,7 +16,7 @@ from t2t_keras.text.tokenizer import Tokenizer, vocabulary_settings
 from t2t_keras.training.checkpoints import assign_weights, write_run
 from t2t_keras.training.run_config import RunConfig
 
-_DAMAGE = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
+_DAMAGE_ERRORS = (ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +74,7 @@ def read_model(
         imported = importer(model, **{name: options[name] for name in options if name in accepted})
     except UserError:
         raise
-    except _DAMAGE as error:
+    except _DAMAGE_ERRORS as error:
         # Invalid shapes and values may fail anywhere.
         reason = f"{type(error).__name__}: {shorten(error)}"
         raise UserError(
@@ -90,7 +90,7 @@ def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origi
 
     Args:
       imported: the model.
-      problem: has its languages and metrics.
+      problem: defines the languages and metrics.
       output_dir: folder to write the run to; must not contain a run.
       origin: path of the model, for messages.
 
@@ -144,7 +144,7 @@ class Settings:
         """Returns the value of a setting."""
         return self._values.get(name, default)
 
-    def needed(self, name: str) -> Any:
+    def get_required(self, name: str) -> Any:
         """Returns the value of a setting; raises `UserError` if it is missing."""
         if self._values.get(name) is None:
             raise UserError(
@@ -152,7 +152,7 @@ class Settings:
             )
         return self._values[name]
 
-    def only(self, name: str, *allowed: Any) -> Any:
+    def get_allowed(self, name: str, *allowed: Any) -> Any:
         """Returns the value of a setting; if missing, the first allowed value.
 
         Raises:

@@ -10,7 +10,7 @@ import numpy as np
 from t2t_keras.errors import UserError, shorten
 from t2t_keras.interop.importers.files import (
     check_compression,
-    named_beside,
+    find_recorded_file,
     read_file,
     read_weights,
     read_yaml,
@@ -19,12 +19,12 @@ from t2t_keras.interop.importers.imported import Imported, Settings
 from t2t_keras.interop.importers.weights import (
     IdOrder,
     WeightNames,
-    by_kind,
-    equal_embeddings,
-    listed_pieces,
-    named_files,
+    make_tokenizer,
     pieces_by_id,
     pytorch_names,
+    reordered_embeddings,
+    split_files,
+    vocabulary_files,
 )
 from t2t_keras.io.files import open_regular, read_json
 from t2t_keras.layers.embedding import sinusoids
@@ -33,7 +33,7 @@ from t2t_keras.text.tokenizer import Tokenizer, load_processor
 _OPTIONS = "special:model.yml"
 _ACTIVATIONS = {"swish": "silu", "relu": "relu"}
 # Options that change the model, with the supported values; Marian's default comes first.
-_ONLY: dict[str, list[Any]] = {
+_SUPPORTED_VALUES: dict[str, list[Any]] = {
     "type": ["transformer"],
     "transformer-decoder-autoreg": ["self-attention"],
     "transformer-ffn-depth": [2],
@@ -52,9 +52,9 @@ _ONLY: dict[str, list[Any]] = {
     "ulr": [False],
     "input-types": [[], ["sequence", "sequence"], None],
 }
-# Whether a model is pre-norm: by its operations before a sub-layer, after it and after the stack,
-# with dropout removed.
-_NORMS = {" an ": False, "n a n": True}
+# Whether a model is pre-norm, by its operations without dropout: before a sub-layer, after it, and
+# after the stack.
+_PRE_NORM = {" an ": False, "n a n": True}
 _NAMES = WeightNames(
     ["{side}_l{layer}_{sublayer}_{dense}{part}"],
     ["{side}_l{layer}_{sublayer}_Wo_ln_{norm}", "{side}_l{layer}_{sublayer}_ffn_ln_{norm}"],
@@ -65,7 +65,7 @@ _NAMES = WeightNames(
     norm=("scale", "bias"),
     first_layer=1,
 )
-_LOGITS = "decoder_ff_logit_out_"
+_LOGITS_PREFIX = "decoder_ff_logit_out_"
 # Characters of Marian's vocabularies that YAML forbids or reads as line breaks.
 _CONTROLS = (*range(1, 9), 11, 12, *range(14, 32), *range(127, 160), 0x2028, 0x2029, 0xFFFE, 0xFFFF)
 _REPLACE_CONTROLS = {code: 0xF0000 + code for code in _CONTROLS}
@@ -80,9 +80,9 @@ def read_marian(model: str | Path, vocabulary: str | Path = "") -> Imported:
 
     Args:
       model: the `.npz` file, or a folder with one or with the files of `read_huggingface`.
-      vocabulary: one file, or comma-separated those of source and target: `.spm`, `.yml`, or text
+      vocabulary: one file, or two comma-separated files (source, target): `.spm`, `.yml`, or text
         with a piece per line; "" = the files named by `decoder.yml` or a similar file next to the
-        model. With other files, `.spm` files only divide text into those files' pieces; by default
+        model. Besides other files, `.spm` files only divide text into pieces; the default is
         source.spm and target.spm next to the model, as in OPUS-MT. Without any, spaces divide text.
 
     Raises:
@@ -107,16 +107,16 @@ def read_marian(model: str | Path, vocabulary: str | Path = "") -> Imported:
         raise UserError(
             f"{path}: expected Wemb, or encoder_Wemb and decoder_Wemb.", code="missing_weight"
         )
-    projection = arrays.pop(f"{_LOGITS}Wt", target)
-    if f"{_LOGITS}W" in arrays:
-        projection = arrays.pop(f"{_LOGITS}W").T
-    bias = arrays.pop(f"{_LOGITS}b", None)
+    projection = arrays.pop(f"{_LOGITS_PREFIX}Wt", target)
+    if f"{_LOGITS_PREFIX}W" in arrays:
+        projection = arrays.pop(f"{_LOGITS_PREFIX}W").T
+    bias = arrays.pop(f"{_LOGITS_PREFIX}b", None)
     orders, tokenizer = _vocabularies(path, str(vocabulary), (len(source), len(target)))
-    hparams["share_embeddings"], our_weights = equal_embeddings(
+    hparams["share_embeddings"], our_weights = reordered_embeddings(
         orders, source, target, projection, bias, orders[0].pieces == orders[1].pieces
     )
-    named = {name.removesuffix("_pre"): value for name, value in arrays.items()}
-    our_weights |= _NAMES.weights(named, path)
+    layers = {name.removesuffix("_pre"): value for name, value in arrays.items()}
+    our_weights |= _NAMES.weights(layers, path)
     return Imported(hparams, our_weights, tokenizer)
 
 
@@ -126,7 +126,7 @@ def _find_model(model: Path) -> Path:
     models = [file for file in model.glob("*.npz") if not file.name.endswith(".optimizer.npz")]
     if len(models) != 1:
         raise UserError(
-            f"{model}: expected config.json or one .npz file, got {len(models)}.",
+            f"{model}: expected config.json or one .npz file, got {len(models)} files.",
             code="ambiguous_files" if models else "no_model",
         )
     return models[0]
@@ -163,17 +163,17 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
     Raises:
       UserError: an option changes the computation and cannot be represented.
     """
-    for name, allowed in _ONLY.items():
-        settings.only(name, *allowed)
+    for name, allowed in _SUPPORTED_VALUES.items():
+        settings.get_allowed(name, *allowed)
     width = settings.get("transformer-dim-ffn")
-    settings.only("transformer-decoder-dim-ffn", 0, width)
-    activation = settings.only("transformer-ffn-activation", *_ACTIVATIONS)
+    settings.get_allowed("transformer-decoder-dim-ffn", 0, width)
+    activation = settings.get_allowed("transformer-ffn-activation", *_ACTIVATIONS)
     defaults = {"preprocess": "", "postprocess": "dan", "postprocess-top": ""}
     norms = {
         f"transformer-{name}": settings.get(f"transformer-{name}", default) or ""
         for name, default in defaults.items()
     }
-    pre_norm = _NORMS.get(" ".join(operations.replace("d", "") for operations in norms.values()))
+    pre_norm = _PRE_NORM.get(" ".join(operations.replace("d", "") for operations in norms.values()))
     if pre_norm is None:
         values = ", ".join(f"{name}={operations!r}" for name, operations in norms.items())
         raise UserError(
@@ -201,7 +201,7 @@ def _vocabularies(
     path: Path, vocabulary: str, sizes: Sequence[int]
 ) -> tuple[tuple[IdOrder, IdOrder], Tokenizer]:
     """Returns the orders of ids of source and target, and the tokenizer."""
-    models, lists = named_files(vocabulary) if vocabulary else by_kind(_files_beside(path))
+    models, lists = vocabulary_files(vocabulary) if vocabulary else split_files(_listed_files(path))
     files = lists or models
     if len(files) not in (1, 2):
         raise UserError(
@@ -213,10 +213,10 @@ def _vocabularies(
     spm_files = [path.parent / f"{side}.spm" for side in ("source", "target")]
     if not models and all(file.exists() for file in spm_files):
         models = spm_files
-    return (source, target), listed_pieces(source.our_pieces, target.our_pieces, models, files[-1])
+    return (source, target), make_tokenizer(source.our_pieces, target.our_pieces, models, files[-1])
 
 
-def _files_beside(path: Path) -> list[Path]:
+def _listed_files(path: Path) -> list[Path]:
     """Returns the vocabularies in the model's folder, as listed by a file next to the model."""
     names = f"{path.name}.decoder.yml", "decoder.yml", f"{path.name}.yml"
     for file in (path.parent / name for name in names):
@@ -227,7 +227,7 @@ def _files_beside(path: Path) -> list[Path]:
                     f"{file}: expected a list of files as vocabs, got {shorten(listed_files)}.",
                     code="bad_configuration",
                 )
-            return [named_beside(name, path.parent) for name in listed_files]
+            return [find_recorded_file(name, path.parent) for name in listed_files]
     raise UserError(
         f"{path}: expected {names[0]} or {names[1]} next to it, or --vocabulary.",
         code="no_vocabulary",
@@ -301,22 +301,22 @@ def read_huggingface(model: str | Path) -> Imported:
     folder = Path(model)
     settings = Settings(read_json(folder / "config.json", _ADVICE), str(folder / "config.json"))
     hparams = huggingface_hyperparameters(settings)
-    one_vocabulary = settings.get("share_encoder_decoder_embeddings", True)
+    same_pieces = settings.get("share_encoder_decoder_embeddings", True)
     weights = read_weights(folder, "model.safetensors", "pytorch_model.bin")
     source, target, projection = _huggingface_tables(weights, settings, folder)
-    file = "vocab.json" if one_vocabulary else "target_vocab.json"
+    file = "vocab.json" if same_pieces else "target_vocab.json"
     target_order = _huggingface_order(folder / file, len(target), settings)
-    # Decoding starts with padding. Its row is zeros, until fine-tuning with tied matrices.
-    settings.only("decoder_start_token_id", target_order.padding)
+    # Decoding starts with padding. Its row is zeros until fine-tuning with tied matrices trains it.
+    settings.get_allowed("decoder_start_token_id", target_order.padding)
     if np.any(target[target_order.padding]):
-        target_order = dataclasses.replace(target_order, start=True)
+        target_order = dataclasses.replace(target_order, has_start=True)
         hparams["start_id"] = len(target_order.our_pieces) - 1
     source_order = target_order
-    if not one_vocabulary:
+    if not same_pieces:
         source_order = _huggingface_order(folder / "vocab.json", len(source), settings)
     bias = weights.pop("final_logits_bias", None)
-    hparams["share_embeddings"], our_weights = equal_embeddings(
-        (source_order, target_order), source, target, projection, bias, one_vocabulary
+    hparams["share_embeddings"], our_weights = reordered_embeddings(
+        (source_order, target_order), source, target, projection, bias, same_pieces
     )
     for side in ("encoder", "decoder"):
         name = f"model.{side}.embed_positions.weight"
@@ -325,7 +325,7 @@ def read_huggingface(model: str | Path) -> Imported:
     our_weights |= _HUGGINGFACE_NAMES.weights(weights, folder)
     models = [folder / "source.spm", folder / "target.spm"]
     pieces = source_order.our_pieces, target_order.our_pieces
-    return Imported(hparams, our_weights, listed_pieces(*pieces, models, folder))
+    return Imported(hparams, our_weights, make_tokenizer(*pieces, models, folder))
 
 
 def huggingface_hyperparameters(settings: Settings) -> dict[str, Any]:
@@ -334,15 +334,15 @@ def huggingface_hyperparameters(settings: Settings) -> dict[str, Any]:
     Raises:
       UserError: a setting changes the computation and cannot be represented.
     """
-    settings.only("model_type", "marian")
-    settings.only("static_position_embeddings", True)
+    settings.get_allowed("model_type", "marian")
+    settings.get_allowed("static_position_embeddings", True)
     for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
-        settings.only(name, False)
-    activation = settings.only("activation_function", *_HUGGINGFACE_ACTIVATIONS)
+        settings.get_allowed(name, False)
+    activation = settings.get_allowed("activation_function", *_HUGGINGFACE_ACTIVATIONS)
     for name in ("attention_heads", "ffn_dim"):
-        settings.only(f"decoder_{name}", settings.get(f"encoder_{name}"))
+        settings.get_allowed(f"decoder_{name}", settings.get(f"encoder_{name}"))
     for side in ("encoder", "decoder"):
-        settings.only(f"{side}_layerdrop", 0.0)
+        settings.get_allowed(f"{side}_layerdrop", 0.0)
     return {
         "num_encoder_layers": settings.get("encoder_layers"),
         "num_decoder_layers": settings.get("decoder_layers"),
@@ -364,7 +364,7 @@ def huggingface_hyperparameters(settings: Settings) -> dict[str, Any]:
 def _huggingface_tables(
     weights: dict[str, np.ndarray], settings: Settings, folder: Path
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Removes the source embeddings, target embeddings and projection from the weights."""
+    """Removes and returns the source embeddings, target embeddings and projection."""
     tied = settings.get("tie_word_embeddings", True)
     shared = weights.pop(_SHARED, None)
     source, target, projection = (

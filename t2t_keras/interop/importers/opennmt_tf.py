@@ -10,7 +10,7 @@ import numpy as np
 
 from t2t_keras.errors import UserError, shorten
 from t2t_keras.interop.importers.files import (
-    named_beside,
+    find_recorded_file,
     read_file,
     read_tensorflow,
     read_text,
@@ -21,34 +21,34 @@ from t2t_keras.interop.importers.weights import (
     WeightNames,
     check_size,
     embedding_weights,
-    listed_pieces,
-    named_files,
+    make_tokenizer,
+    vocabulary_files,
 )
 
 # OpenNMT-tf's special ids. The id of unknown words comes after all words.
-_PADDING, _BEGIN, _END, _FIRST = range(4)
+_PADDING, _BEGIN, _END, _FIRST_WORD = range(4)
 _SPECIAL = ["<blank>", "<s>", "</s>"]
 # Settings of all its models.
-_FIXED = {
+_FIXED_HPARAMS = {
     "norm_epsilon": 1e-3,
     "sinusoids": "tensor2tensor",
     "first_position": 1,
-    "start_id": _FIRST,
+    "start_id": _FIRST_WORD,
     "source_end": False,
 }
 # Settings of the catalog's models that the weights do not show.
 _DEFAULTS = {"num_heads": 8, "dropout": 0.1, "attention_dropout": 0.1, "ffn_dropout": 0.1}
-_BIG = {"num_heads": 16}
-_SCALING = {"num_heads": 16, "ffn_dropout": 0.0, "source_end": True}
+_BIG_MODEL = {"num_heads": 16}
+_SCALING_MODEL = {"num_heads": 16, "ffn_dropout": 0.0, "source_end": True}
 _CATALOG: dict[str, dict[str, Any]] = {
     "Transformer": {},
     "TransformerBase": {},
     "TransformerBaseSharedEmbeddings": {},
-    "TransformerBig": _BIG,
-    "TransformerBigSharedEmbeddings": _BIG,
+    "TransformerBig": _BIG_MODEL,
+    "TransformerBigSharedEmbeddings": _BIG_MODEL,
     "TransformerTiny": {"num_heads": 2},
-    "ScalingNmtEnDe": _SCALING | {"dropout": 0.3},
-    "ScalingNmtEnFr": _SCALING | {"attention_dropout": 0.0},
+    "ScalingNmtEnDe": _SCALING_MODEL | {"dropout": 0.3},
+    "ScalingNmtEnFr": _SCALING_MODEL | {"attention_dropout": 0.0},
 }
 _ACTIVATIONS = {
     "nn.relu": "relu",
@@ -58,8 +58,8 @@ _ACTIVATIONS = {
     "nn.silu": "silu",
 }
 
-# Bytes; a model description takes about a page.
-_MAX_PROGRAM = 1 << 17
+# Maximum bytes of a model description, which takes about a page.
+_MAX_DESCRIPTION = 1 << 17
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _TABLES = (
     "model/examples_inputter/features_inputter/embedding",
@@ -99,12 +99,13 @@ def read_opennmt_tf(
     """
     path = Path(model)
     prefix, (weights, names) = _read_checkpoint(path)
-    files, models, data = _data(vocabulary, prefix.parent)
-    pieces = [_pieces(file) for file in files]
+    files, models, data_hparams = _files(vocabulary, prefix.parent)
+    pieces = [_read_pieces(file) for file in files]
     # Averaged checkpoints are in a subfolder of the run.
     descriptions = [folder / "model_description.py" for folder in prefix.parents[:2]]
     description = next(filter(Path.exists, descriptions), descriptions[0])
-    hparams = _FIXED | _described_settings(description, changes or {}) | data | dict(changes or {})
+    hparams = _FIXED_HPARAMS | _described_settings(description, changes or {})
+    hparams |= data_hparams | dict(changes or {})
     our_weights = _embeddings(weights, names, files, pieces, hparams)
     hparams["pre_norm"] = "model/encoder/layer_norm/gamma" in weights
     hparams["attention_bias"] = any(name.endswith("/linear_keys/bias") for name in weights)
@@ -124,7 +125,7 @@ def read_opennmt_tf(
         hparams[f"num_{side}_layers"] = len(layers - {f"{side}_norm"})
     hparams["d_ff"] = len(our_weights.get("encoder_0/feed_forward/outer/kernel", ()))
     steps = re.search(r"-(\d+)$", prefix.name)
-    tokenizer = listed_pieces(pieces[0], pieces[1], models, f"{files[0]} and {files[1]}")
+    tokenizer = make_tokenizer(pieces[0], pieces[1], models, f"{files[0]} and {files[1]}")
     return Imported(hparams, our_weights, tokenizer, int(steps[1]) if steps else 0)
 
 
@@ -159,10 +160,10 @@ def _stored_names(graph: Any) -> dict[str, str]:
         for child in graph.nodes[node].children:
             name = f"{path}/{child.local_name}".removeprefix("/")
             if name.startswith("model") and name.count("/") < 4:
-                stored = [
+                keys = [
                     attribute.checkpoint_key for attribute in graph.nodes[child.node_id].attributes
                 ]
-                names[name] = "".join(stored[:1]).removesuffix(_VALUE)
+                names[name] = "".join(keys[:1]).removesuffix(_VALUE)
                 pending.append((child.node_id, name))
     return names
 
@@ -172,7 +173,7 @@ def _described_settings(path: Path, changes: Mapping[str, Any]) -> dict[str, Any
     descriptions: list[dict[str, Any]] = []
     if path.exists():
         try:
-            tree = ast.parse(read_file(path, most=_MAX_PROGRAM))
+            tree = ast.parse(read_file(path, max_bytes=_MAX_DESCRIPTION))
         except UserError:
             raise
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -193,8 +194,8 @@ def _described_settings(path: Path, changes: Mapping[str, Any]) -> dict[str, Any
     missing = [name for name, value in settings.items() if value is None and name not in changes]
     if missing:
         raise UserError(
-            f"{path} does not have {' and '.join(missing)} as a plain value of a Transformer, and "
-            f'the checkpoint does not show it. Set it: --hparams="num_heads=8,activation=relu".',
+            f"{path} has no plain value of {' and '.join(missing)} for a Transformer, and the "
+            f'checkpoint does not show it. Set it: --hparams="num_heads=8,activation=relu".',
             code="missing_setting",
         )
     return settings
@@ -238,11 +239,11 @@ def _arguments(call: ast.Call) -> dict[str, Any]:
     return arguments
 
 
-def _data(vocabulary: str | Path, folder: Path) -> tuple[list[Path], list[Path], dict[str, bool]]:
+def _files(vocabulary: str | Path, folder: Path) -> tuple[list[Path], list[Path], dict[str, bool]]:
     """Returns vocabularies (source and target), SentencePiece models, and hyperparameters."""
-    models, files = named_files(vocabulary)
+    models, files = vocabulary_files(vocabulary)
     if files and files[0].suffix in (".yml", ".yaml"):
-        return _configured(files[0], folder)
+        return _configured_files(files[0], folder)
     if not files:
         raise UserError(
             "Give OpenNMT-tf's vocabularies, --vocabulary=source.vocab,target.vocab, or the .yml "
@@ -252,8 +253,8 @@ def _data(vocabulary: str | Path, folder: Path) -> tuple[list[Path], list[Path],
     return [files[0], files[-1]], models, {}
 
 
-def _configured(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[str, bool]]:
-    """Returns the result of `_data` as configured by a `.yml` file."""
+def _configured_files(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[str, bool]]:
+    """Returns the result of `_files` as configured by a `.yml` file."""
     try:
         data = dict(read_yaml(read_file(path), str(path))["data"])
         files = [data[f"{side}_vocabulary"] for side in ("source", "target")]
@@ -284,19 +285,20 @@ def _configured(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[
             f"{path}: source_sequence_controls with start=true cannot be represented here.",
             code="not_supported",
         )
-    end = {"source_end": bool(controls["end"])} if "end" in controls else {}
-    located = [named_beside(name, *folders) for name in files]
-    return located, list(filter(None, models)), end
+    hparams = {"source_end": bool(controls["end"])} if "end" in controls else {}
+    vocabularies = [find_recorded_file(name, *folders) for name in files]
+    return vocabularies, list(filter(None, models)), hparams
 
 
 def _settings(value: Any, origin: str, folders: Sequence[Path]) -> Mapping[str, Any]:
-    """Returns settings that are written as a mapping, as text, or as the name of a file."""
+    """Returns settings, which may be a mapping, its text, or the name of a file with the text."""
     if isinstance(value, str):
-        is_text = "{" in value or ":" in value
-        return read_yaml(value if is_text else read_file(named_beside(value, *folders)), origin)
+        if "{" not in value and ":" not in value:  # It names a file.
+            value = read_file(find_recorded_file(value, *folders))
+        return read_yaml(value, origin)
     if not isinstance(value or {}, Mapping):
         raise UserError(
-            f"{origin}: expected names with values, got {shorten(value)}.", code="bad_configuration"
+            f"{origin}: expected a mapping, got {shorten(value)}.", code="bad_configuration"
         )
     return value or {}
 
@@ -311,7 +313,7 @@ def _segmenting_model(
     kind = tokenization.get("type", "OpenNMTTokenizer" if parameters else "SpaceTokenizer")
     name = parameters.get("model", parameters.get("sp_model_path"))
     if name and (kind == "SentencePieceTokenizer" or parameters.get("mode") == "none"):
-        return named_beside(name, *folders)
+        return find_recorded_file(name, *folders)
     if kind != "SpaceTokenizer":
         raise UserError(
             f"{origin}: expected SentencePiece, got the type {shorten(kind)}. Tokenise text before "
@@ -321,17 +323,17 @@ def _segmenting_model(
     return None
 
 
-def _pieces(path: Path) -> list[str]:
+def _read_pieces(path: Path) -> list[str]:
     """Returns the words of a vocabulary by our ids."""
     # Not `splitlines`: words may contain some of its separators.
     words = read_text(path).removesuffix("\n").split("\n")
-    if words[:_FIRST] != _SPECIAL:
+    if words[:_FIRST_WORD] != _SPECIAL:
         raise UserError(
             f"{path}: expected {', '.join(_SPECIAL)} as the first lines of a vocabulary of "
-            f"OpenNMT-tf, got {', '.join(words[:_FIRST])!r}.",
+            f"OpenNMT-tf, got {', '.join(words[:_FIRST_WORD])!r}.",
             code="not_a_vocabulary",
         )
-    return [_SPECIAL[_PADDING], _SPECIAL[_END], "<unk>", _SPECIAL[_BEGIN], *words[_FIRST:]]
+    return [_SPECIAL[_PADDING], _SPECIAL[_END], "<unk>", _SPECIAL[_BEGIN], *words[_FIRST_WORD:]]
 
 
 def _embeddings(
@@ -341,35 +343,35 @@ def _embeddings(
     pieces: Sequence[Sequence[str]],
     hparams: dict[str, Any],
 ) -> dict[str, np.ndarray]:
-    """Removes the embeddings from the weights, returns them by our names.
+    """Removes the embeddings from the weights, and returns them by our names.
 
     Also sets `share_embeddings` and the sizes in `hparams`.
     """
-    stored = [names.get(name, "") for name in _TABLES]
+    stored_names = [names.get(name, "") for name in _TABLES]
     try:
-        source, target, projection = (weights[name] for name in stored)
+        source, target, projection = (weights[name] for name in stored_names)
     except KeyError as error:
         raise UserError(
             f"The checkpoint lacks embeddings of a Transformer of OpenNMT-tf 2: {error}.",
             code="missing_weight",
         ) from error
-    for name in set(stored):
+    for name in set(stored_names):
         del weights[name]
     for file, table, words in zip(files, (source, target), pieces, strict=True):
         check_size(len(table), words, file, "the checkpoint", 1)
     bias = weights.pop(_BIAS, None)
     hparams |= {"d_model": source.shape[1], "softmax_bias": bias is not None}
-    tied = stored[1] == stored[2]
+    tied = stored_names[1] == stored_names[2]
     hparams["share_embeddings"], our_weights = embedding_weights(
         _in_our_order(source),
         _in_our_order(target),
         _in_our_order(target if tied else projection.T),
         None if bias is None else _in_our_order(bias),
-        same_inputs=stored[0] == stored[1],
+        same_inputs=stored_names[0] == stored_names[1],
         tied=tied,
     )
     return our_weights
 
 
 def _in_our_order(rows: np.ndarray) -> np.ndarray:
-    return rows[[_PADDING, _END, len(rows) - 1, _BEGIN, *range(_FIRST, len(rows) - 1)]]
+    return rows[[_PADDING, _END, len(rows) - 1, _BEGIN, *range(_FIRST_WORD, len(rows) - 1)]]

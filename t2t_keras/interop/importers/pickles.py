@@ -30,8 +30,8 @@ _STORAGES = {
     "BoolStorage": np.bool_,
 }
 # Packages of settings and training state: their objects are read as `Attributes`.
-_HARMLESS = ("_codecs", "argparse", "fairseq", "numpy", "omegaconf", "typing")
-_BUILT_IN = {"bool", "bytes", "dict", "float", "int", "list", "long", "set", "str", "tuple"}
+_HARMLESS_PACKAGES = ("_codecs", "argparse", "fairseq", "numpy", "omegaconf", "typing")
+_BUILT_IN_NAMES = {"bool", "bytes", "dict", "float", "int", "list", "long", "set", "str", "tuple"}
 # The file of a large model with its optimizer has 50,000.
 _MAX_OPERATIONS = 2_000_000
 # Tensors, such as tied embeddings, may share numbers.
@@ -43,13 +43,13 @@ class Attributes:
     """The state of an object whose class is not loaded."""
 
 
-def plain(settings: Any, origin: str) -> Any:
-    """Returns settings, objects of any kind, as dictionaries and lists.
+def to_containers(settings: Any, origin: str) -> Any:
+    """Converts settings, objects of any kind, to dictionaries and lists.
 
     Raises:
-      UserError: there are too many, or they contain themselves.
+      UserError: there are too many settings, or they contain themselves.
     """
-    return _plain(settings, TreeBound(origin), 0)
+    return _to_containers(settings, TreeBound(origin), 0)
 
 
 class TreeBound:
@@ -63,7 +63,7 @@ class TreeBound:
         self._origin, self._nodes = origin, 0
 
     def check(self, depth: int) -> None:
-        """Counts one more value; raises `UserError` if they are too many or too deep."""
+        """Counts one more value; raises `UserError` if there are too many, or it is too deep."""
         self._nodes += 1
         if depth > _MAX_DEPTH or self._nodes > _MAX_NODES:
             raise UserError(
@@ -73,16 +73,16 @@ class TreeBound:
             )
 
 
-def _plain(settings: Any, bound: TreeBound, depth: int) -> Any:
+def _to_containers(settings: Any, bound: TreeBound, depth: int) -> Any:
     bound.check(depth)
     if isinstance(settings, Attributes):
         state = vars(settings)
-        # omegaconf's nodes have their content in an attribute; a Namespace is its attributes.
-        return _plain(state.get("_content", state.get("_val", state)), bound, depth + 1)
+        # omegaconf's nodes hold their content in an attribute; a Namespace, in all attributes.
+        return _to_containers(state.get("_content", state.get("_val", state)), bound, depth + 1)
     if isinstance(settings, Mapping):
-        return {name: _plain(value, bound, depth + 1) for name, value in settings.items()}
+        return {name: _to_containers(value, bound, depth + 1) for name, value in settings.items()}
     if isinstance(settings, (list, tuple)):
-        return type(settings)(_plain(value, bound, depth + 1) for value in settings)
+        return type(settings)(_to_containers(value, bound, depth + 1) for value in settings)
     return settings
 
 
@@ -119,10 +119,10 @@ def _is_key(value: Any) -> bool:
 
 
 class TensorPickle:
-    """Builds containers, numbers, strings, and tensors as arrays.
+    """Unpickles containers, numbers, strings, and tensors, which become arrays.
 
-    Known classes and functions are replaced by those of a table, after checks of their operands;
-    objects of other classes become `Attributes` with their state.
+    `_CALLS` replaces known classes and functions, and checks their operands; objects of other
+    classes become `Attributes` with their state.
 
     Args:
       read_storage: takes a storage's key, type and size; returns its numbers.
@@ -134,8 +134,8 @@ class TensorPickle:
     def __init__(self, read_storage: Callable[[str, Any, int], np.ndarray]):
         self._read_storage = read_storage
         self.storages: dict[str, np.ndarray] = {}
-        self._left = _MAX_OPERATIONS
-        self._stored = self._in_tensors = 0
+        self._operations_left = _MAX_OPERATIONS
+        self._num_stored = self._num_in_tensors = 0
 
     def load(self, file: BinaryIO) -> Any:
         """Returns the next object of a file.
@@ -159,8 +159,8 @@ class TensorPickle:
         return self._pop()
 
     def _spend(self, operations: int) -> None:
-        self._left -= operations
-        if self._left < 0:
+        self._operations_left -= operations
+        if self._operations_left < 0:
             raise UserError(
                 f"expected at most {_MAX_OPERATIONS:,} parts, got more", code="too_many_values"
             )
@@ -170,7 +170,7 @@ class TensorPickle:
         value = self._stack.pop()
         if value is _MARK or (kinds and type(value) not in kinds):
             raise UserError(
-                f"expected {kinds[0].__name__ if kinds else 'a value'}, got another",
+                f"expected {kinds[0].__name__ if kinds else 'a value'}, got something else",
                 code="bad_operands",
             )
         return value
@@ -182,47 +182,48 @@ class TensorPickle:
             values.append(value)
         return values[::-1]
 
-    def _tuple_of(self, count: int) -> None:
+    def _push_tuple(self, count: int) -> None:
         self._stack.append(tuple(reversed([self._pop() for _ in range(count)])))
 
-    def _append(self, values: list[Any]) -> None:
-        owner = self._pop(list)
-        owner.extend(values)
-        self._stack.append(owner)
+    def _extend_list(self, values: list[Any]) -> None:
+        container = self._pop(list)
+        container.extend(values)
+        self._stack.append(container)
 
     def _set_items(self, values: list[Any]) -> None:
-        owner = self._pop(dict)
+        container = self._pop(dict)
         for name, value in zip(values[::2], values[1::2], strict=True):
             if not _is_key(name):
                 raise UserError(
-                    "expected texts and numbers as names of values, got others", code="bad_operands"
+                    f"expected strings or numbers as dictionary keys, got {type(name).__name__}",
+                    code="bad_operands",
                 )
             if type(name) is tuple:  # Any number of tuples can share one hash.
-                self._spend(len(owner))
-            owner[name] = value
-        self._stack.append(owner)
+                self._spend(len(container))
+            container[name] = value
+        self._stack.append(container)
 
     def _memoize(self, number: int | None) -> None:
         self._memo[len(self._memo) if number is None else number] = self._stack[-1]
 
-    def _name(self, module: str, name: str) -> None:
-        known = (module, name) in _CALLS or (module == "torch" and name in _STORAGES)
-        built_in = module in ("__builtin__", "builtins") and name in _BUILT_IN
-        if not known and not built_in and module.partition(".")[0] not in _HARMLESS:
+    def _refer(self, module: str, name: str) -> None:
+        is_known = (module, name) in _CALLS or (module == "torch" and name in _STORAGES)
+        is_built_in = module in ("__builtin__", "builtins") and name in _BUILT_IN_NAMES
+        if not is_known and not is_built_in and module.partition(".")[0] not in _HARMLESS_PACKAGES:
             raise UserError(
                 f"it contains {printable(f'{module}.{name}', 100)}, which is not a tensor and "
-                f"might run code. Load it where you trust it, and save only its weights, and its "
-                f"settings as a dictionary.",
+                f"might run code. If you trust the file, load it in its toolkit, and save only the "
+                f"weights, and the settings as a dictionary.",
                 code="might_run_code",
             )
         self._stack.append(_Name(module, name))
 
     def _call(self) -> None:
         operands, name = self._pop(tuple), self._pop(_Name)
-        if (known := _CALLS.get((name.module, name.name))) is None:
+        if (entry := _CALLS.get((name.module, name.name))) is None:
             self._stack.append(Attributes())
             return
-        checks, call = known
+        checks, build = entry
         if len(operands) < len(checks) or not all(
             check(operand) for check, operand in zip(checks, operands, strict=False)
         ):
@@ -230,17 +231,17 @@ class TensorPickle:
                 f"{name.module}.{name.name} has operands that torch.save does not write",
                 code="bad_operands",
             )
-        self._stack.append(call(self, *operands))
+        self._stack.append(build(self, *operands))
 
     def _build(self) -> None:
-        state, owner = self._pop(), self._pop(Attributes, dict)
+        state, container = self._pop(), self._pop(Attributes, dict)
         # The state of an OrderedDict holds only the versions of its modules.
-        if type(owner) is Attributes and type(state) is dict:
+        if type(container) is Attributes and type(state) is dict:
             self._spend(len(state))
-            vars(owner).update(state)
-        self._stack.append(owner)
+            vars(container).update(state)
+        self._stack.append(container)
 
-    def _persistent(self) -> None:
+    def _push_storage(self) -> None:
         saved = self._pop(tuple)
         kind, storage, key, _, size, *view = saved
         if (
@@ -250,13 +251,13 @@ class TensorPickle:
             or storage.name not in _STORAGES
             or not (type(key) is str and _is_number(size))
         ):
-            raise UserError("expected storages of tensors, got others", code="bad_operands")
+            raise UserError("expected a tensor's storage, got something else", code="bad_operands")
         if key not in self.storages:
             self.storages[key] = self._read_storage(key, np.dtype(_STORAGES[storage.name]), size)
-            self._stored += len(self.storages[key])
+            self._num_stored += len(self.storages[key])
         self._stack.append(_Storage(self.storages[key]))
 
-    def _ordered(self, *pairs: Any) -> dict:
+    def _make_dict(self, *pairs: Any) -> dict:
         # Python 2 passes pairs as lists or tuples; Python 3 sets the items later.
         self._stack.append({})
         for items in pairs:
@@ -264,7 +265,7 @@ class TensorPickle:
             self._set_items([part for name, value in items for part in (name, value)])
         return self._stack.pop()
 
-    def _tensor(self, storage: _Storage, offset: int, shape: tuple, strides: tuple, *_: Any) -> Any:
+    def _view(self, storage: _Storage, offset: int, shape: tuple, strides: tuple, *_: Any) -> Any:
         """Returns a view of a storage, whose numbers may be read later."""
         values, size = storage.values, math.prod(shape)
         last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
@@ -272,8 +273,8 @@ class TensorPickle:
             raise UserError(
                 f"a tensor of shape {list(shape)} is outside of its storage", code="damaged_file"
             )
-        self._in_tensors += size
-        if size > len(values) or self._in_tensors > _MAX_SHARING * self._stored:
+        self._num_in_tensors += size
+        if size > len(values) or self._num_in_tensors > _MAX_SHARING * self._num_stored:
             raise UserError(
                 f"a tensor of shape {list(shape)} has more numbers than the file",
                 code="too_many_values",
@@ -284,19 +285,19 @@ class TensorPickle:
         return np.lib.stride_tricks.as_strided(values[offset:], shape, steps)
 
 
-def _is(kind: type) -> Callable[[Any], bool]:
+def _is_a(kind: type) -> Callable[[Any], bool]:
     return lambda value: type(value) is kind
 
 
-# By module and name: checks of the first operands, and what builds the value.
+# By module and name: checks of the first operands, and the function that builds the value.
 _CALLS: dict[tuple[str, str], tuple[tuple, Callable[..., Any]]] = {
-    ("collections", "OrderedDict"): ((), TensorPickle._ordered),
+    ("collections", "OrderedDict"): ((), TensorPickle._make_dict),
     ("collections", "defaultdict"): ((), lambda machine, *_: {}),
     ("torch._utils", "_rebuild_tensor_v2"): (
-        (_is(_Storage), _is_number, _is_shape, _is_shape),
-        TensorPickle._tensor,
+        (_is_a(_Storage), _is_number, _is_shape, _is_shape),
+        TensorPickle._view,
     ),
-    ("torch._utils", "_rebuild_parameter"): ((_is(np.ndarray),), lambda machine, data, *_: data),
+    ("torch._utils", "_rebuild_parameter"): ((_is_a(np.ndarray),), lambda machine, data, *_: data),
 }
 # Operations that put their argument on the stack.
 _LITERALS = {
@@ -321,12 +322,12 @@ _ACTIONS: dict[str, Callable[[TensorPickle, Any], Any]] = {
     "EMPTY_DICT": _push(lambda machine: {}),
     **dict.fromkeys(("EMPTY_LIST", "EMPTY_SET"), _push(lambda machine: [])),
     **dict.fromkeys(("TUPLE", "FROZENSET"), _push(lambda machine: tuple(machine._pop_to_mark()))),
-    "TUPLE1": lambda machine, _: machine._tuple_of(1),
-    "TUPLE2": lambda machine, _: machine._tuple_of(2),
-    "TUPLE3": lambda machine, _: machine._tuple_of(3),
-    "APPEND": lambda machine, _: machine._append([machine._pop()]),
+    "TUPLE1": lambda machine, _: machine._push_tuple(1),
+    "TUPLE2": lambda machine, _: machine._push_tuple(2),
+    "TUPLE3": lambda machine, _: machine._push_tuple(3),
+    "APPEND": lambda machine, _: machine._extend_list([machine._pop()]),
     **dict.fromkeys(
-        ("APPENDS", "ADDITEMS"), lambda machine, _: machine._append(machine._pop_to_mark())
+        ("APPENDS", "ADDITEMS"), lambda machine, _: machine._extend_list(machine._pop_to_mark())
     ),
     "SETITEM": lambda machine, _: machine._set_items([machine._pop(), machine._pop()][::-1]),
     "SETITEMS": lambda machine, _: machine._set_items(machine._pop_to_mark()),
@@ -337,9 +338,9 @@ _ACTIONS: dict[str, Callable[[TensorPickle, Any], Any]] = {
     **dict.fromkeys(
         ("GET", "BINGET", "LONG_BINGET"), lambda machine, i: machine._stack.append(machine._memo[i])
     ),
-    "GLOBAL": lambda machine, name: machine._name(*name.split(" ", 1)),
-    "STACK_GLOBAL": lambda machine, _: machine._name(*[machine._pop(str) for _ in range(2)][::-1]),
+    "GLOBAL": lambda machine, name: machine._refer(*name.split(" ", 1)),
+    "STACK_GLOBAL": lambda machine, _: machine._refer(*[machine._pop(str) for _ in range(2)][::-1]),
     **dict.fromkeys(("REDUCE", "NEWOBJ"), lambda machine, _: machine._call()),
     "BUILD": lambda machine, _: machine._build(),
-    "BINPERSID": lambda machine, _: machine._persistent(),
+    "BINPERSID": lambda machine, _: machine._push_storage(),
 }

@@ -46,10 +46,10 @@ def read_tensor2tensor(
 
     Args:
       model: a directory with a checkpoint and hparams.json, or a checkpoint in one.
-      vocabulary: the `.subwords` file, or comma-separated those of source and target; "" = the
+      vocabulary: the `.subwords` file, or two comma-separated files (source, target); "" = the
         file in the directory with as many subwords as the model.
-      target_space: for models that add the embedding of a target space to the source: its number,
-        tensor2tensor's `SpaceID`; None = the trained one, by Adam's state in the checkpoint.
+      target_space: number of the target space, tensor2tensor's `SpaceID`, if the model adds its
+        embedding to the source; None = the trained one, by Adam's state in the checkpoint.
 
     Raises:
       UserError: a file is missing or damaged, or the model has a part that cannot be represented.
@@ -63,41 +63,42 @@ def read_tensor2tensor(
     our_weights, layers, spaces = {}, {}, None
     shards: dict[tuple[str, str], dict[int, np.ndarray]] = {}
     for name, value in weights.items():
-        short = name.removeprefix(_MODEL).removeprefix("body/")
-        if match := _SHARDS.fullmatch(short):
+        short_name = name.removeprefix(_MODEL).removeprefix("body/")
+        if match := _SHARDS.fullmatch(short_name):
             shards.setdefault((match[1], match[2]), {})[int(match[3])] = value
-        elif short == _SPACES:
+        elif short_name == _SPACES:
             spaces = value
-        elif match := _POSITIONS.fullmatch(short):
+        elif match := _POSITIONS.fullmatch(short_name):
             our_weights[f"{_SIDES[match[1]]}_positions/table"] = value
             hparams["max_positions"] = len(value)
         else:
-            layers[short] = value
+            layers[short_name] = value
     our_weights |= _NAMES.weights(layers, model)
     files = [Path(name) for name in str(vocabulary).split(",") if name]
     tables = _tables(shards, files, model)
     our_weights |= _embeddings(tables, hparams, model)
     if spaces is not None:
         hparams["source_bias"] = True
-        our_weights["source_bias"] = spaces[_space(target_space, trained, len(spaces), model)]
+        space = _pick_space(target_space, trained, len(spaces), model)
+        our_weights["source_bias"] = spaces[space]
     source, target = (tables[side if side in tables else "shared"] for side in _KINDS)
     tokenizer = _vocabulary(folder, files, len(source), len(target))
     return Imported(hparams, our_weights, tokenizer, steps)
 
 
-def _space(requested: int | None, trained: Sequence[int], count: int, model: str | Path) -> int:
+def _pick_space(request: int | None, trained: Sequence[int], count: int, model: str | Path) -> int:
     """Returns the number of the embedding that is added to the source."""
-    if requested is None and len(trained) == 1:
+    if request is None and len(trained) == 1:
         print(f"{model} was trained for tensor2tensor's target space {trained[0]}.")
         return trained[0]
-    if requested is None or not 0 <= requested < count:
+    if request is None or not 0 <= request < count:
         raise UserError(
             f"{model} adds an embedding of its target space: expected --target_space, "
-            f"tensor2tensor's SpaceID from 0 to {count - 1}, got {requested}. For translation it "
-            f"is 0 since tensor2tensor 1.5.2; before that, the target language's, German's is 8.",
+            f"tensor2tensor's SpaceID from 0 to {count - 1}, got {request}. For translation it "
+            f"is 0 since tensor2tensor 1.5.2; before, it is the target language's (German: 8).",
             code="bad_value",
         )
-    return requested
+    return request
 
 
 def hyperparameters(settings: Settings) -> dict[str, Any]:
@@ -126,16 +127,17 @@ def hyperparameters(settings: Settings) -> dict[str, Any]:
         ("gumbel_noise_weight", 0.0),
         ("num_area_layers", 0),
     ):
-        settings.only(name, *allowed)
+        settings.get_allowed(name, *allowed)
     sequences = (
-        settings.needed("layer_preprocess_sequence"),
-        settings.needed("layer_postprocess_sequence"),
+        settings.get_required("layer_preprocess_sequence"),
+        settings.get_required("layer_postprocess_sequence"),
     )
     if sequences not in _PRE_NORM:
-        settings.only("layer_postprocess_sequence", *[after for _, after in _PRE_NORM])
-        preprocess = [preprocess for preprocess, after in _PRE_NORM if after == sequences[1]]
-        settings.only("layer_preprocess_sequence", *preprocess)
-    heads, position = settings.needed("num_heads"), settings.only("pos", "timing", "none", "emb")
+        settings.get_allowed("layer_postprocess_sequence", *[after for _, after in _PRE_NORM])
+        allowed_before = [before for before, after in _PRE_NORM if after == sequences[1]]
+        settings.get_allowed("layer_preprocess_sequence", *allowed_before)
+    heads = settings.get_required("num_heads")
+    position = settings.get_allowed("pos", "timing", "none", "emb")
     learning_rate = 10 * settings.get("learning_rate", 0.1)
     if settings.get("learning_rate_schedule", "legacy") != "legacy":
         # Older versions have schedules without `learning_rate_constant`.
@@ -192,7 +194,7 @@ def _tables(
     shared = tables.get("shared", {})
     if len(shared) == 2:
         sizes = sorted(len(table) for table in shared.values())
-        vocab_sizes = [_load(file).vocab_size for file in vocabularies]
+        vocab_sizes = [_load_vocabulary(file).vocab_size for file in vocabularies]
         if sorted(vocab_sizes) != sizes:
             raise UserError(
                 f"{model} has two vocabularies, of {sizes[0]:,} and {sizes[1]:,} subwords. Give "
@@ -205,7 +207,7 @@ def _tables(
             tables[kind] = {scope: table for scope, table in shared.items() if len(table) == size}
     if several := [kind for kind, scopes in tables.items() if len(scopes) > 1]:
         raise UserError(
-            f"{model} has {len(tables[several[0]])} tables {several[0]}: expected one.",
+            f"{model} has {len(tables[several[0]])} tables of {several[0]}: expected one.",
             code="not_supported",
         )
     return {kind: table for kind, scopes in tables.items() for table in scopes.values()}
@@ -237,23 +239,20 @@ def _vocabulary(
     folder: Path, files: Sequence[Path], source_size: int, target_size: int
 ) -> Tokenizer:
     if len(files) == 2:
-        source, target = _fitting(files[:1], source_size), _fitting(files[1:], target_size)
+        source, target = _find_match(files[:1], source_size), _find_match(files[1:], target_size)
         return target if source.model_bytes == target.model_bytes else target.with_source(source)
     files = files or sorted(folder.glob(f"*{SubwordTokenizer.suffix}*"))
-    target = _fitting(files, target_size, f"in {folder}")
-    shares_vocabulary = source_size == target_size
-    return (
-        target
-        if shares_vocabulary
-        else target.with_source(_fitting(files, source_size, f"in {folder}"))
-    )
+    target = _find_match(files, target_size, f"in {folder}")
+    if source_size == target_size:
+        return target
+    return target.with_source(_find_match(files, source_size, f"in {folder}"))
 
 
-def _fitting(files: Sequence[Path], size: int, place: str = "") -> Tokenizer:
+def _find_match(files: Sequence[Path], size: int, place: str = "") -> Tokenizer:
     """Returns the only vocabulary with as many subwords as the model."""
     candidates, sizes = [], []
     for file in files:
-        tokenizer = _load(file)
+        tokenizer = _load_vocabulary(file)
         sizes.append(f"{file.name} has {tokenizer.vocab_size:,}")
         if tokenizer.vocab_size == size:
             candidates.append(tokenizer)
@@ -267,13 +266,13 @@ def _fitting(files: Sequence[Path], size: int, place: str = "") -> Tokenizer:
     return candidates[0]
 
 
-def _load(file: Path) -> Tokenizer:
+def _load_vocabulary(file: Path) -> Tokenizer:
     # Names may have other endings, such as "vocab.enzh-zh.32768" or "....subwords.zh".
     return SubwordTokenizer(read_file(file), origin=f"The vocabulary {file}")
 
 
 def _read_checkpoint(reader: Any) -> tuple[dict[str, np.ndarray], list[int], int]:
-    """Returns weights by name, trained target spaces, and steps."""
+    """Returns the weights by name, the trained target spaces, and the number of steps."""
     names = list(reader.get_variable_to_shape_map())
     weights = {
         name: reader.get_tensor(name)
@@ -281,7 +280,7 @@ def _read_checkpoint(reader: Any) -> tuple[dict[str, np.ndarray], list[int], int
         if name.startswith(_MODEL) and not _OPTIMIZER_STATE.search(name)
     }
     if not weights:
-        raise ValueError("it has no weights of a transformer")
+        raise ValueError(f"no weight's name starts with {_MODEL}")
     means = [reader.get_tensor(name) for name in names if name.endswith(f"{_SPACES}/Adam")]
     # The mean gradient of an unused space stays 0.
     trained = np.flatnonzero(np.any(means[0], axis=1)).tolist() if means else []

@@ -10,13 +10,13 @@ import numpy as np
 
 from t2t_keras.errors import UserError, shorten
 from t2t_keras.interop.importers.files import read_file
-from t2t_keras.interop.tokenizers import BEYOND, LookedUpPieces, WordTokenizer
+from t2t_keras.interop.tokenizers import BOUNDARY, LookedUpPieces, WordTokenizer
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
 from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer, parsed_model
 
 # Logit of ids that are never written. Their probability is 0 in float32, but the mean of all
-# logits, which label smoothing takes, stays finite.
-NEVER = -100.0
+# logits, which label smoothing uses, stays finite.
+NEVER_LOGIT = -100.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,27 +28,28 @@ class IdOrder:
       end: the toolkit's id of EOS.
       unknown: the toolkit's id of unknown words.
       padding: the toolkit's id of padding; None = there is none.
-      start: whether decoding starts with padding whose row is not zeros; our last id gets that row.
+      has_start: whether decoding starts with padding whose row is not zeros; then our last id has
+        that row.
     """
 
     pieces: Sequence[str]
     end: int
     unknown: int
     padding: int | None = None
-    start: bool = False
+    has_start: bool = False
 
     @functools.cached_property
     def _rows(self) -> list[int]:
         special = (self.end, self.unknown, self.padding)
         ordinary = (i for i in range(len(self.pieces)) if i not in special)
-        start = [self.padding] if self.start and self.padding is not None else []
+        start = [self.padding] if self.has_start and self.padding is not None else []
         return [self.end, self.unknown, *ordinary, *start]
 
     @property
     def our_pieces(self) -> list[str]:
         """The pieces by our ids."""
         pieces = ["<pad>", *(self.pieces[i] for i in self._rows)]
-        return [*pieces[:-1], "<start>"] if self.start else pieces
+        return [*pieces[:-1], "<start>"] if self.has_start else pieces
 
     def rows(self, matrix: np.ndarray) -> np.ndarray:
         """Returns rows in the order of our ids; the row of padding is zeros."""
@@ -57,7 +58,7 @@ class IdOrder:
     def bias(self, bias: np.ndarray) -> np.ndarray:
         """Returns the bias of logits in the order of our ids; never allows padding and start."""
         reordered = self.rows(bias)
-        reordered[[0, *[-1] * self.start]] = NEVER
+        reordered[[0, *[-1] * self.has_start]] = NEVER_LOGIT
         return reordered
 
 
@@ -69,14 +70,14 @@ def pieces_by_id(ids: Mapping[str, int], origin: str) -> list[str]:
     """
     try:
         pieces = {int(i): piece for piece, i in ids.items()}
-        "".join(ids).encode()  # JSON may hold lone surrogates, UTF-8 not.
+        "".join(ids).encode()  # JSON may hold lone surrogates; UTF-8 may not.
     except (OverflowError, TypeError, ValueError) as error:
         raise UserError(
-            f"{origin}: expected pieces with their ids: {shorten(error)}.", code="not_a_vocabulary"
+            f"{origin}: expected an id for each piece: {shorten(error)}.", code="not_a_vocabulary"
         ) from error
     if missing := set(range(len(ids))) - pieces.keys():
         raise UserError(
-            f"{origin}: expected ids from 0 to {len(ids) - 1}, got no {min(missing)}.",
+            f"{origin}: expected ids from 0 to {len(ids) - 1}, but {min(missing)} is missing.",
             code="not_a_vocabulary",
         )
     return [pieces[i] for i in range(len(ids))]
@@ -101,7 +102,7 @@ def embedding_weights(
       same_inputs: whether source and target share a matrix.
       tied: whether target embedding and projection share a matrix.
     """
-    share = {(True, True): "all", (True, False): "input", (False, True): "target"}
+    kinds = {(True, True): "all", (True, False): "input", (False, True): "target"}
     name = "embedding" if same_inputs else "target_embedding"
     weights = {f"{name}/table/embeddings": target}
     if not same_inputs:
@@ -110,26 +111,26 @@ def embedding_weights(
         weights[f"{name}/table/reverse_embeddings"] = projection.T
     if bias is not None:
         weights[f"{name}/bias"] = bias
-    return share.get((same_inputs, tied), "none"), weights
+    return kinds.get((same_inputs, tied), "none"), weights
 
 
-def equal_embeddings(
+def reordered_embeddings(
     orders: Sequence[IdOrder],
     source: np.ndarray,
     target: np.ndarray,
     projection: np.ndarray,
     bias: np.ndarray | None,
-    one_vocabulary: bool,
+    same_pieces: bool,
 ) -> tuple[str, dict[str, np.ndarray]]:
-    """Like `embedding_weights`, for the toolkit's order of ids; equal matrices count as shared.
+    """Like `embedding_weights`, for rows by the toolkit's ids; equal matrices count as shared.
 
     Args:
       orders: orders of the ids of source and target.
-      source: see `embedding_weights`; so are the next two.
-      target: rows by the toolkit's ids.
-      projection: rows by the toolkit's ids.
+      source: see `embedding_weights`.
+      target: see `embedding_weights`.
+      projection: see `embedding_weights`.
       bias: added to the logits, of any shape; None = zeros.
-      one_vocabulary: whether source and target have the same pieces.
+      same_pieces: whether source and target have the same pieces.
     """
     bias = np.zeros(len(target), np.float32) if bias is None else bias.reshape(-1)
     return embedding_weights(
@@ -137,19 +138,19 @@ def equal_embeddings(
         orders[1].rows(target),
         orders[1].rows(projection),
         orders[1].bias(bias),
-        same_inputs=one_vocabulary and np.array_equal(source, target),
+        same_inputs=same_pieces and np.array_equal(source, target),
         tied=np.array_equal(projection, target),
     )
 
 
 def check_size(
-    size: int, pieces: Sequence[str], file: str | Path, model: str | Path, unlisted: int
+    size: int, pieces: Sequence[str], file: str | Path, model: str | Path, num_unlisted: int
 ) -> None:
-    """Raises `UserError` unless a model has one id for each piece; `unlisted` are not in `file`."""
+    """Raises `UserError` unless a model has an id for each piece; `file` lacks `num_unlisted`."""
     if len(pieces) != size:
         raise UserError(
-            f"{file} is not the vocabulary of {model}: expected {size - unlisted:,} lines, got "
-            f"{len(pieces) - unlisted:,}.",
+            f"{file} is not the vocabulary of {model}: expected {size - num_unlisted:,} lines, got "
+            f"{len(pieces) - num_unlisted:,}.",
             code="other_vocabulary",
         )
 
@@ -255,25 +256,25 @@ def pytorch_names(side: str, other_paths: Mapping[str, str]) -> WeightNames:
     )
 
 
-def named_files(vocabulary: str | Path) -> tuple[list[Path], list[Path]]:
+def vocabulary_files(vocabulary: str | Path) -> tuple[list[Path], list[Path]]:
     """Splits comma-separated files into SentencePiece models and others."""
-    return by_kind([Path(file.strip()) for file in str(vocabulary).split(",") if file.strip()])
+    return split_files([Path(file.strip()) for file in str(vocabulary).split(",") if file.strip()])
 
 
-def by_kind(files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
+def split_files(files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
     """Splits files into SentencePiece models and others."""
     models = [file for file in files if file.suffix in (".model", ".spm")]
     return models, [file for file in files if file not in models]
 
 
-def listed_pieces(
+def make_tokenizer(
     source: Sequence[str], target: Sequence[str], models: Sequence[Path], origin: str | Path
 ) -> Tokenizer:
     """Returns the vocabulary of a toolkit that takes segmented text.
 
     Args:
       source: pieces by our ids; padding, EOS and unknown are 0, 1 and 2.
-      target: likewise. If it equals `source`, and the model too, both sides share a vocabulary.
+      target: likewise. If the models are equal too, equal pieces become one vocabulary.
       models: SentencePiece models that segment text: one, or those of source and target; () = text
         is segmented already, and pieces are words.
       origin: file of the pieces, for errors.
@@ -290,15 +291,15 @@ def listed_pieces(
     def load(pieces: Sequence[str], model: Path | None) -> Tokenizer:
         if model is None:
             return WordTokenizer.of(pieces)
-        return joint_pieces(read_file(model), pieces, model)
+        return lookup_tokenizer(read_file(model), pieces, model)
 
-    first, last = (models[0], models[-1]) if models else (None, None)
-    tokenizer = load(target, last)
-    is_shared = list(source) == list(target) and first == last
-    return tokenizer if is_shared else tokenizer.with_source(load(source, first))
+    source_model, target_model = (models[0], models[-1]) if models else (None, None)
+    tokenizer = load(target, target_model)
+    is_shared = list(source) == list(target) and source_model == target_model
+    return tokenizer if is_shared else tokenizer.with_source(load(source, source_model))
 
 
-def joint_pieces(
+def lookup_tokenizer(
     model_bytes: bytes, pieces: Sequence[str], origin: str | Path
 ) -> SentencePieceTokenizer:
     """Returns a tokenizer that divides text by a SentencePiece model and looks up the pieces' ids.
@@ -320,40 +321,41 @@ def joint_pieces(
         raise UserError(
             f"{origin} is not a SentencePiece model: {shorten(error)}.", code="not_sentencepiece"
         ) from error
-    normal = {piece.piece for piece in model.pieces if piece.type == piece.NORMAL}
-    _check_pieces(normal, pieces[UNKNOWN_ID + 1 :], origin)
-    kinds = type(model).SentencePiece
-    known = {piece.piece: piece for piece in model.pieces}
-    lowest = min((piece.score for piece in model.pieces), default=0.0)
+    normal_pieces = {piece.piece for piece in model.pieces if piece.type == piece.NORMAL}
+    _check_pieces(normal_pieces, pieces[UNKNOWN_ID + 1 :], origin)
+    types = type(model).SentencePiece
+    remaining = {piece.piece: piece for piece in model.pieces}
+    lowest_score = min((piece.score for piece in model.pieces), default=0.0)
     del model.pieces[:]
-    special = {PADDING_ID: kinds.CONTROL, EOS_ID: kinds.CONTROL, UNKNOWN_ID: kinds.UNKNOWN}
+    special = {PADDING_ID: types.CONTROL, EOS_ID: types.CONTROL, UNKNOWN_ID: types.UNKNOWN}
     used_ids = set()
     for i, text in enumerate(pieces):
         # A special piece such as "<unk>" may also be a piece of text.
         text = f"{text}#{i}" if text in used_ids else text
         used_ids.add(text)
-        known_piece = known.pop(text, None)
+        known_piece = remaining.pop(text, None)
         if i in special:
             model.pieces.add(piece=text, score=0.0, type=special[i])
         elif text.startswith(">>") and text.endswith("<<"):
             # A target language, at the start of a text.
-            model.pieces.add(piece=f"\u2581{text}", score=0.0, type=kinds.USER_DEFINED)
-        elif known_piece is not None and known_piece.type != kinds.UNKNOWN:
+            model.pieces.add(piece=f"\u2581{text}", score=0.0, type=types.USER_DEFINED)
+        elif known_piece is not None and known_piece.type != types.UNKNOWN:
             model.pieces.add().CopyFrom(known_piece)
         else:
-            model.pieces.add(piece=text, score=lowest, type=kinds.UNUSED)
-    beyond = [piece for piece in known.values() if piece.type not in (kinds.CONTROL, kinds.UNKNOWN)]
-    kind: type[SentencePieceTokenizer] = SentencePieceTokenizer
-    if beyond or any(piece.type == kinds.UNUSED for piece in model.pieces):
-        kind = LookedUpPieces
-        model.pieces.add(piece=BEYOND, score=0.0, type=kinds.CONTROL)
-        for piece in beyond:
+            model.pieces.add(piece=text, score=lowest_score, type=types.UNUSED)
+    special_types = types.CONTROL, types.UNKNOWN
+    others = [piece for piece in remaining.values() if piece.type not in special_types]
+    tokenizer_class: type[SentencePieceTokenizer] = SentencePieceTokenizer
+    if others or any(piece.type == types.UNUSED for piece in model.pieces):
+        tokenizer_class = LookedUpPieces
+        model.pieces.add(piece=BOUNDARY, score=0.0, type=types.CONTROL)
+        for piece in others:
             model.pieces.add().CopyFrom(piece)
     spec = model.trainer_spec
     spec.pad_id, spec.eos_id, spec.unk_id, spec.bos_id = PADDING_ID, EOS_ID, UNKNOWN_ID, -1
     spec.pad_piece, spec.eos_piece, spec.unk_piece = pieces[:3]
     spec.vocab_size = len(model.pieces)
-    return kind(model.SerializeToString(), origin=str(origin))
+    return tokenizer_class(model.SerializeToString(), origin=str(origin))
 
 
 def _check_pieces(model_pieces: Iterable[str], listed: Iterable[str], origin: str | Path) -> None:
@@ -371,10 +373,10 @@ def _check_pieces(model_pieces: Iterable[str], listed: Iterable[str], origin: st
     model_pieces, listed = (
         {piece for piece in side if len(piece) > 1} for side in (model_pieces, listed)
     )
-    fewer, known = min(len(model_pieces), len(listed)), len(model_pieces & listed)
-    if known < 0.75 * fewer:
+    smaller_size, num_shared = min(len(model_pieces), len(listed)), len(model_pieces & listed)
+    if num_shared < 0.75 * smaller_size:
         raise UserError(
             f"{origin} is not the model of these pieces: it has {len(model_pieces):,} of more than "
-            f"one character, the list has {len(listed):,} such pieces, and {known:,} are equal.",
+            f"one character, the list has {len(listed):,}, and {num_shared:,} are in both.",
             code="other_vocabulary",
         )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from t2t_keras.workbench.markup.segments import CLOSE, KEPT, LONE, OPEN, Mark
-from t2t_keras.workbench.placeholders.finding import key
+from t2t_keras.workbench.placeholders.finding import comparison_key
 
 # With more siblings or states, siblings keep the order of their aligned words. If there are still
 # too many states or steps, tags are placed in proportion to their places in the source.
@@ -161,8 +161,8 @@ class Placer:
         share = self._agreement[:, node.first : node.last].sum(axis=1)
         gains = np.where(self._agreement.sum(axis=1) > 0, 2 * share - 1, _OUTSIDE)
         if node.is_kept:
-            name = key(self._kept_texts[id(node.mark)])
-            has_name = np.array([key(text) == name for text in self._texts], bool)
+            name = comparison_key(self._kept_texts[id(node.mark)])
+            has_name = np.array([comparison_key(text) == name for text in self._texts], bool)
             return np.where(has_name, gains + 4, _NEVER)
         return gains
 

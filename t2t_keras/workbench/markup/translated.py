@@ -22,9 +22,10 @@ from t2t_keras.workbench.markup.segments import (
 )
 from t2t_keras.workbench.markup.tokens import reference_at, write_again, write_characters
 from t2t_keras.workbench.placeholders import find
-from t2t_keras.workbench.placeholders.finding import ALONE, SYMBOLS, key
+from t2t_keras.workbench.placeholders.finding import SYMBOLS, UNSPACED_SIGNS, comparison_key
 
-_UNIT = re.compile(rf"[{ALONE}]|[^\W{ALONE}]+(?:['\u2019\u2010-][^\W{ALONE}]+)*|[^\w\s]")
+_WORD = rf"[^\W{UNSPACED_SIGNS}]+"
+_UNIT = re.compile(rf"[{UNSPACED_SIGNS}]|{_WORD}(?:['\u2019\u2010-]{_WORD})*|[^\w\s]")
 # Punctuation that differs between languages.
 _ALIKE = str.maketrans("\u2026\u3002\uff0c\uff1b\uff1a\uff01\uff1f\u2013\u2014", "..,;:!?--")
 _QUOTES = "\"'\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u00ab\u00bb\u2039\u203a\u300c\u300d"
@@ -270,8 +271,8 @@ class TranslatedSentence:
             for mark in marks:
                 if mark.kind != KEPT:
                     continue
-                name = key(self._kept_texts[id(mark)])
-                if gap < len(texts) and gap not in replaced and key(texts[gap]) == name:
+                name = comparison_key(self._kept_texts[id(mark)])
+                if gap < len(texts) and gap not in replaced and comparison_key(texts[gap]) == name:
                     replaced.add(gap)
                 else:
                     displaced.append(name)
@@ -280,7 +281,7 @@ class TranslatedSentence:
             by_name: dict[str, collections.deque[int]] = {}
             for number, text in enumerate(texts):
                 if number not in replaced:
-                    by_name.setdefault(key(text), collections.deque()).append(number)
+                    by_name.setdefault(comparison_key(text), collections.deque()).append(number)
             replaced.update(by_name[name].popleft() for name in displaced if by_name.get(name))
         return replaced
 

@@ -32,7 +32,7 @@ from t2t_keras.workbench.markup.segments import (
 from t2t_keras.workbench.markup.translated import TranslatedSentence
 from t2t_keras.workbench.placeholders.stage import PlaceholderStage, has_symbols
 from t2t_keras.workbench.placeholders.symbols import Shield
-from t2t_keras.workbench.terms.glossary import places_with_hints, without_hints
+from t2t_keras.workbench.terms.glossary import positions_with_hints, without_hints
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
@@ -267,7 +267,7 @@ def _model_texts(
 ) -> tuple[_TextWithUnits, _TextWithUnits]:
     """Returns the model's input and output with their units; a hint belongs to its word."""
     (text, units), target = translated.texts_with_units()
-    places = places_with_hints(part.source, len(text))
+    places = positions_with_hints(part.source, len(text))
     return (part.source, [(places[start], places[end]) for start, end in units]), target
 
 

@@ -1,4 +1,4 @@
-"""Placeholders: pieces of a text that its translation must keep, as `%s`, `{name}` and `5 MB`."""
+"""Placeholders: pieces of a text that translations must keep, such as `%s`, `{name}` and `5 MB`."""
 
 from t2t_keras.workbench.placeholders.finding import (
     Placeholder,

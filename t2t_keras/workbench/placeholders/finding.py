@@ -1,7 +1,7 @@
 """Finds the placeholders of a text, and compares them with those of its translation.
 
-A special character before a name or a bracket also begins a placeholder if its syntax is unknown.
-It extends as far as possible: "%title" is not "%t", and "{count, number}" is one piece.
+A special character before a name or a bracket begins a placeholder even in an unknown syntax. A
+placeholder extends as far as possible: "%title" is not "%t", and "{count, number}" is one piece.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from t2t_keras.text.sentences import KATAKANA, UNSPACED_SCRIPTS
 
-# Replace placeholders in the model's input, see `symbols`. They are in Unicode's last private
+# Replace placeholders in the model's input, see `symbols`. They come from Unicode's last private
 # plane, because fonts and markup use the first private range.
 SYMBOLS = tuple(chr(0x10FF00 + number) for number in range(16))
 
@@ -37,8 +37,8 @@ _NUMBER = rf"(?:{_GROUPED}|(?<![\w.,])\d[\d.,]*+(?<![.,]))"
 # The sign in "5 %", but not in "5 %(n)s", "5 %.2f" and "5 %{name}".
 _PERCENT = r"%(?![\w%({<\[@]|[#\-+.*\d]+[diouxXeEfFgGcsp](?![A-Za-z]))"
 _NO_NAME = "(?!_*[A-Za-z0-9])"
-# A conversion with a number, a width or a precision is not a name. Letters after another one make
-# it a name, except units ("%ds", "%dMB", "%dth", "%dx%d") and a capitalised word ("%sWarning").
+# A conversion with a number, a width or a precision is not a name. Letters make another one a name,
+# except units ("%ds", "%dMB", "%dth", "%dx%d") and a capitalised word ("%sWarning").
 _BEFORE_WORD = f"[a-z](?<={_CONVERSION})(?=[A-Z])"
 _BEFORE_UNIT = f"[diusfgx](?=(?:{_UNITS}|st|nd|rd|th|s|x|p|k|M){_NO_NAME})"
 _PRINTF = (
@@ -48,7 +48,7 @@ _PRINTF = (
 )
 
 
-def _nested(opening: str, closing: str, depth: int) -> str:
+def _nested_brackets(opening: str, closing: str, depth: int) -> str:
     """Returns a pattern for brackets and their content, with inner brackets up to a depth."""
     inside = f"[^{opening}{closing}]"
     pattern = f"{opening}{inside}*+{closing}"
@@ -57,13 +57,13 @@ def _nested(opening: str, closing: str, depth: int) -> str:
     return pattern
 
 
-_BRACES = _nested(r"\{", r"\}", 4)
+_BRACES = _nested_brackets(r"\{", r"\}", 4)
 ADDRESSES = (
     r"\b[A-Za-z][A-Za-z0-9+.\-]{1,15}://(?=[^\w\s<>]{0,4}+[^\W_])[^\s<>\"“”«»]+",
     r"\bwww\.(?=[^\W_])[^\s<>\"“”«»]+",
     r"\b[A-Za-z]:\\[^\s<>\"“”«»|*?]+",
 )
-# Tried at each place, in this order.
+# Patterns of placeholders, tried at each place in this order.
 KINDS = (
     r"\b[\w.+\-]{1,64}@\w[\w\-]*(?:\.\w[\w\-]*)+",
     r"&(?:[A-Za-z][A-Za-z0-9.\-]{1,63}|#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6});",
@@ -80,7 +80,7 @@ KINDS = (
     *_PRINTF,
     r"%L?(?:\d{1,2}|n)",  # Qt, KDE
     "%%",
-    # strftime's others, Go's, and all other names.
+    # Other conversions of strftime and Go, and all other names.
     r"%[+#~\-]?[A-Za-z_][A-Za-z0-9_]*+(?:[.:][A-Za-z_]\w*+)*+",
     # ${x}, %{x}, #{x}, @{x}, {x}.
     rf"[$%#@]?{_BRACES}",
@@ -114,18 +114,18 @@ _SYNTAXES = re.compile(
 )
 _CLOSING_TAG = re.compile(r"</([A-Za-z][\w.\-]*+)\s*+>")
 # Punctuation after an address is not part of it.
-_TRAILING = ".,;:!?'*_"
-_CLOSING = {")": "(", "]": "[", "}": "{"}
-_UNNUMBERED = re.compile(
+_TRAILING_SIGNS = ".,;:!?'*_"
+_BRACKETS = {")": "(", "]": "[", "}": "{"}
+_UNNUMBERED_PRINTF = re.compile(
     r"%[#0\-+'I]*+(?:\d+|\*)?(?:\.(?:\d+|\*)?)?(?:hh|h|ll|l|q|j|z|t|L)?[diouxXeEfFgGaAcsCSp]"
 )
 _LETTER = re.compile(r"[^\W\d_]")
-_NUMBERED = re.compile(r"%\d+\$.*")
+_NUMBERED_PRINTF = re.compile(r"%\d+\$.*")
 # Characters of scripts without spaces between words.
-ALONE = UNSPACED_SCRIPTS + KATAKANA
+UNSPACED_SIGNS = UNSPACED_SCRIPTS + KATAKANA
 # Characters that continue a word: Latin only after Latin, because other scripts attach particles.
-_WORDS = (r"[^\W\u0250-\u1dff\u1f00-\U0010ffff]", rf"[^\W{ALONE}]")
-_WORD_SIGNS = tuple(map(re.compile, _WORDS))
+_WORD_SIGNS = (r"[^\W\u0250-\u1dff\u1f00-\U0010ffff]", rf"[^\W{UNSPACED_SIGNS}]")
+_SCRIPTS = tuple(map(re.compile, _WORD_SIGNS))
 
 
 class Placeholder(NamedTuple):
@@ -147,8 +147,8 @@ def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
 
     They are placeholders of printf, Python, Ruby, Qt, KDE, the shell and templates (`%s`,
     `%(name)s`, `%1`, `{0}`, `${x}`), entities as `&nbsp;`, tags, escapes as `\n`, web and mail
-    addresses, numbers with units as "5 MB" and "50 %", and similar pieces of unknown syntax, as
-    `%name%` and `:name`.
+    addresses, numbers with units as "5 MB" and "50 %", and similar pieces of unknown syntax, such
+    as `%name%` and `:name`.
 
     Args:
       text: the text.
@@ -156,62 +156,61 @@ def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
         they are an `InWordPiece`.
     """
     closed_names = set(_CLOSING_TAG.findall(text)) if "</" in text else ()
-    pieces = _verbatim_places(
-        text, [*verbatim, *(InWordPiece(f"<{name}>") for name in closed_names)]
-    )
-    if not pieces and not SIGNS.search(text):
+    opening_tags = (InWordPiece(f"<{name}>") for name in closed_names)
+    spans = _verbatim_spans(text, [*verbatim, *opening_tags])
+    if not spans and not SIGNS.search(text):
         return []
-    placed, position = [], 0
-    match, pieces = _SYNTAXES.search(text), pieces[::-1]
-    while match or pieces:
-        while pieces and pieces[-1][0] < position:
-            pieces.pop()
+    placeholders, position = [], 0
+    match, spans = _SYNTAXES.search(text), spans[::-1]
+    while match or spans:
+        while spans and spans[-1][0] < position:
+            spans.pop()
         if match and match.start() < position:
             match = _SYNTAXES.search(text, position)
-        if pieces and (not match or pieces[-1][0] <= match.start()):
-            start, position = pieces.pop()
-            placed.append(Placeholder(start, position, text[start:position]))
+        if spans and (not match or spans[-1][0] <= match.start()):
+            start, position = spans.pop()
+            placeholders.append(Placeholder(start, position, text[start:position]))
         elif match:
             piece = match[0]
             if match.lastgroup == "address":
-                piece = _without_trailing(piece)
+                piece = _without_trailing_signs(piece)
             position = match.start() + len(piece)
-            placed.append(Placeholder(match.start(), position, piece))
-    return placed
+            placeholders.append(Placeholder(match.start(), position, piece))
+    return placeholders
 
 
-def _verbatim_places(text: str, verbatim: Sequence[str]) -> list[tuple[int, int]]:
+def _verbatim_spans(text: str, verbatim: Sequence[str]) -> list[tuple[int, int]]:
     """Returns (start, end) of verbatim pieces, the longest at each place, in one pass."""
-    in_words: dict[str, bool] = {}  # Whether a piece may be part of a word.
+    in_words: dict[str, bool] = {}  # Whether a piece may be part of a longer word.
     for piece in filter(None, verbatim):
         in_words[str(piece)] = in_words.get(piece, False) or isinstance(piece, InWordPiece)
     lengths: dict[str, set[int]] = {}
     for piece in in_words:
         lengths.setdefault(piece[0], set()).add(len(piece))
-    by_length = {first: sorted(sizes, reverse=True) for first, sizes in lengths.items()}
-    places = []
+    sizes_by_first = {first: sorted(sizes, reverse=True) for first, sizes in lengths.items()}
+    spans = []
     for start, first in enumerate(text) if in_words else ():
-        for size in by_length.get(first, ()):
+        for size in sizes_by_first.get(first, ()):
             piece = text[start : start + size]
             end = start + len(piece)
             if piece in in_words and (in_words[piece] or _is_whole(text, start, end)):
-                places.append((start, end))
+                spans.append((start, end))
                 break
-    return places
+    return spans
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
     """Returns whether the text from `start` to `end` is not part of a longer word."""
-    first = next((word for word in _WORD_SIGNS if word.match(text, start)), None)
-    last = next((word for word in _WORD_SIGNS if word.match(text, end - 1)), None)
-    begins = not first or not start or not first.match(text, start - 1)
-    return begins and (not last or not last.match(text, end))
+    first = next((script for script in _SCRIPTS if script.match(text, start)), None)
+    last = next((script for script in _SCRIPTS if script.match(text, end - 1)), None)
+    begins_word = not first or not start or not first.match(text, start - 1)
+    return begins_word and (not last or not last.match(text, end))
 
 
-def as_word(text: str, pattern: str) -> str:
+def whole_word_pattern(text: str, pattern: str) -> str:
     """Extends a pattern for a text so that it does not match inside longer words."""
-    guard_before = next((f"(?<!{word})" for word in _WORDS if re.match(word, text)), "")
-    guard_after = next((f"(?!{word})" for word in _WORDS if re.match(word, text[-1:])), "")
+    guard_before = next((f"(?<!{sign})" for sign in _WORD_SIGNS if re.match(sign, text)), "")
+    guard_after = next((f"(?!{sign})" for sign in _WORD_SIGNS if re.match(sign, text[-1:])), "")
     return f"{guard_before}{pattern}{guard_after}"
 
 
@@ -221,12 +220,12 @@ def piece_at(text: str, start: int, end: int) -> str:
     return piece if _is_whole(text, start, end) else InWordPiece(piece)
 
 
-def _without_trailing(address: str) -> str:
+def _without_trailing_signs(address: str) -> str:
     counts, end = Counter(address), len(address)
     while end > 1:
         last = address[end - 1]
-        unopened = last in _CLOSING and counts[_CLOSING[last]] < counts[last]
-        if last not in _TRAILING and not unopened:
+        unopened = last in _BRACKETS and counts[_BRACKETS[last]] < counts[last]
+        if last not in _TRAILING_SIGNS and not unopened:
             break
         counts[last] -= 1
         end -= 1
@@ -245,7 +244,7 @@ def has_words(text: str) -> bool:
 def missing(source: str, target: str, verbatim: Sequence[str] = ()) -> tuple[list[str], list[str]]:
     """Returns the placeholders that a translation lacks, and those that it adds.
 
-    Numbers with units may be spelled as in another language: "1.5 GB" equals "1,5 GB".
+    The spelling of numbers with units may differ: "1.5 GB" equals "1,5 GB".
 
     Args:
       source: the text.
@@ -259,22 +258,22 @@ def missing(source: str, target: str, verbatim: Sequence[str] = ()) -> tuple[lis
 def unmatched(
     source: Sequence[Placeholder], target: Sequence[Placeholder]
 ) -> tuple[list[Placeholder], list[Placeholder]]:
-    """Returns the placeholders of each side that the other side lacks; of equal ones, the last.
+    """Returns the placeholders of each side that the other side lacks; the last of equal ones.
 
     `%s` and `%d`, in this order, equal `%2$d` and `%1$s`.
     """
     sides = source, target
-    numbered = [
-        any(_NUMBERED.fullmatch(placeholder.text) for placeholder in side) for side in sides
+    is_numbered = [
+        any(_NUMBERED_PRINTF.fullmatch(placeholder.text) for placeholder in side) for side in sides
     ]
     keys = []
-    for side, other_is_numbered in zip(sides, reversed(numbered), strict=True):
-        places = {placeholder: place for place, placeholder in enumerate(unnumbered(side), 1)}
+    for side, other_is_numbered in zip(sides, reversed(is_numbered), strict=True):
+        places = {placeholder: i for i, placeholder in enumerate(unnumbered_placeholders(side), 1)}
         keys.append(
             [
                 f"%{places[placeholder]}${placeholder.text[1:]}"
                 if other_is_numbered and placeholder in places and placeholder.text[0] == "%"
-                else key(placeholder.text)
+                else comparison_key(placeholder.text)
                 for placeholder in side
             ]
         )
@@ -286,15 +285,15 @@ def _surplus(
     placeholders: Sequence[Placeholder], keys: Sequence[str], other_counts: Counter
 ) -> list[Placeholder]:
     surplus = []
-    for placeholder, name in zip(placeholders, keys, strict=True):
-        if other_counts[name]:
-            other_counts[name] -= 1
+    for placeholder, key in zip(placeholders, keys, strict=True):
+        if other_counts[key]:
+            other_counts[key] -= 1
         else:
             surplus.append(placeholder)
     return surplus
 
 
-def key(placeholder: str) -> str:
+def comparison_key(placeholder: str) -> str:
     """Returns a key for comparing placeholders, equal for different spellings of a number."""
     if placeholder[0] in string.digits:
         placeholder = re.sub(rf"[.,'\u2019](?=\d{{3}}(?!\d))|{SPACE}", "", placeholder)
@@ -305,17 +304,17 @@ def key(placeholder: str) -> str:
 def is_reordered(source: str, target: str) -> bool:
     """Returns whether unnumbered conversions, as `%d` and `%s`, are in a different order.
 
-    Programs fill in their values in order.
+    Programs fill in the values of unnumbered conversions in order.
     """
-    sides = [unnumbered(find(text)) for text in (source, target)]
+    sides = [unnumbered_placeholders(find(text)) for text in (source, target)]
     texts = [[placeholder.text for placeholder in side] for side in sides]
     return texts[0] != texts[1] and sorted(texts[0]) == sorted(texts[1])
 
 
-def unnumbered(placeholders: Sequence[Placeholder]) -> list[Placeholder]:
+def unnumbered_placeholders(placeholders: Sequence[Placeholder]) -> list[Placeholder]:
     """Returns the placeholders that a program fills in by position."""
     return [
         placeholder
         for placeholder in placeholders
-        if _UNNUMBERED.fullmatch(placeholder.text) or placeholder.text == "{}"
+        if _UNNUMBERED_PRINTF.fullmatch(placeholder.text) or placeholder.text == "{}"
     ]

@@ -12,31 +12,31 @@ from t2t_keras.decoding.lines import Draft, LineStage, Prepared, StageContext
 from t2t_keras.text.alignment import Alignment, count_words, restored_word_ranges
 from t2t_keras.workbench.placeholders.finding import (
     Placeholder,
-    as_word,
     find,
     is_reordered,
     missing,
     unmatched,
-    unnumbered,
+    unnumbered_placeholders,
+    whole_word_pattern,
 )
 from t2t_keras.workbench.placeholders.symbols import Shield, shield
 
-# Several, because an edit may create a new placeholder with its neighbours.
+# Several, because an edit and its neighbours may form a new placeholder.
 _MAX_ROUNDS = 4
-# Each placed placeholder takes time linear in the text; further ones are appended together.
+# Placing a placeholder takes time linear in the text; any others are appended together.
 _MAX_PLACED = 64
 _PUNCTUATION = ".,:;!?…\u3002\uff0c\uff1a\uff1b\uff01\uff1f"
 
 _Edit = tuple[int, int, str]  # start, end, replacement
 
 
-def number_broken(source: str, target: str, verbatim: Sequence[str] = ()) -> int:
+def count_wrong(source: str, target: str, verbatim: Sequence[str] = ()) -> int:
     """Returns the number of placeholders of a source that are wrong in its translation."""
-    broken = max(map(len, missing(source, target, verbatim)))
-    return broken or int(is_reordered(source, target))
+    num_wrong = max(map(len, missing(source, target, verbatim)))
+    return num_wrong or int(is_reordered(source, target))
 
 
-def repaired(
+def repair(
     source: str, target: str, alignment: Alignment = (), verbatim: Sequence[str] = ()
 ) -> str:
     """Returns a translation with the placeholders of its source.
@@ -61,12 +61,12 @@ def repaired(
         ]
         edits += [_removal(target, placeholder) for placeholder in added[len(lost) :]]
         edits += _insertions(source, target, lost[len(added) :], present, alignment, set(verbatim))
-        target, alignment = _edited(target, edits), ()
+        target, alignment = _apply_edits(target, edits), ()
     if is_reordered(source, target):
-        sides = [unnumbered(find(text)) for text in (source, target)]
+        sides = [unnumbered_placeholders(find(text)) for text in (source, target)]
         pairs = zip(*sides, strict=True)
-        target = _edited(target, [(old.start, old.end, new.text) for new, old in pairs])
-    if number_broken(source, target, verbatim):
+        target = _apply_edits(target, [(old.start, old.end, new.text) for new, old in pairs])
+    if count_wrong(source, target, verbatim):
         return _plain_words(source, target, verbatim)
     return target
 
@@ -85,11 +85,11 @@ def _insertions(
         is_used[start:end] = b"\1" * (end - start)
     edits: list[_Edit] = []
     for placeholder in lost[:_MAX_PLACED]:
-        place = _misspelled(placeholder.text, target, is_used, placeholder.text in verbatim)
-        if not place and placeholder.text in verbatim:
-            place = _translated(source, target, placeholder, alignment)
-        if place:
-            start, end = place
+        span = _find_misspelled(placeholder.text, target, is_used, placeholder.text in verbatim)
+        if not span and placeholder.text in verbatim:
+            span = _find_translated(source, target, placeholder, alignment)
+        if span:
+            start, end = span
             is_used[start:end] = b"\1" * (end - start)
             edits.append((start, end, placeholder.text))
         else:
@@ -105,12 +105,12 @@ def _plain_words(source: str, target: str, verbatim: Sequence[str]) -> str:
     return " ".join([*plain, *(placeholder.text for placeholder in find(source, verbatim))])
 
 
-def _misspelled(
+def _find_misspelled(
     text: str, target: str, is_used: Sequence[int], is_verbatim: bool
 ) -> tuple[int, int] | None:
     """Returns (start, end) of a placeholder that differs in case or inner spaces; None = none."""
     pattern = r"\s*".join(re.escape(character) for character in text if not character.isspace())
-    pattern = as_word(text, pattern) if is_verbatim else pattern
+    pattern = whole_word_pattern(text, pattern) if is_verbatim else pattern
     for match in re.finditer(pattern, target, re.IGNORECASE):
         start, end = match.span()
         # `find` may have found a part of "% s".
@@ -119,20 +119,16 @@ def _misspelled(
     return None
 
 
-def _translated(
+def _find_translated(
     source: str, target: str, lost: Placeholder, alignment: Alignment
 ) -> tuple[int, int] | None:
-    """Returns (start, end) of the translation of a piece that should not be translated."""
+    """Returns (start, end) of the translation of a lost piece, which should not be translated."""
     first, last = (count_words(source[: place + 1]) - 1 for place in (lost.start, lost.end - 1))
-    words_of_piece = sorted({t for s, t in alignment if first <= s <= last})
+    aligned = sorted({t for s, t in alignment if first <= s <= last})
     spans = [word.span() for word in re.finditer(r"[^ \t-\r]+", target)]
-    if (
-        not words_of_piece
-        or words_of_piece[-1] >= len(spans)
-        or words_of_piece[-1] - words_of_piece[0] > last - first + 1
-    ):
+    if not aligned or aligned[-1] >= len(spans) or aligned[-1] - aligned[0] > last - first + 1:
         return None
-    start, end = spans[words_of_piece[0]][0], spans[words_of_piece[-1]][1]
+    start, end = spans[aligned[0]][0], spans[aligned[-1]][1]
     words = target[start:end]
     if find(words):
         return None
@@ -162,28 +158,28 @@ def _insertion(source: str, target: str, lost: Placeholder, alignment: Alignment
         place = spans[aligned][0] if is_before else spans[aligned][1]
     if not is_before:
         # Before the full stop of "file %s.", but after the colon of "file: %s".
-        begins = source[: lost.start].rstrip()[-1:] in ("", *_PUNCTUATION)
-        place = place if begins else len(target[:place].rstrip(_PUNCTUATION))
+        begins_clause = source[: lost.start].rstrip()[-1:] in ("", *_PUNCTUATION)
+        place = place if begins_clause else len(target[:place].rstrip(_PUNCTUATION))
     space_before = "" if target[place - 1 : place] in ("", " ") or not place else " "
     space_after = "" if target[place : place + 1] in ("", " ", *_PUNCTUATION) else " "
     return place, place, f"{space_before}{lost.text}{space_after}"
 
 
-def _edited(text: str, edits: Iterable[_Edit]) -> str:
+def _apply_edits(text: str, edits: Iterable[_Edit]) -> str:
     parts, position = [""], 0
-    for start, end, new in sorted(edits, key=lambda edit: edit[:2]):
+    for start, end, replacement in sorted(edits, key=lambda edit: edit[:2]):
         if start > position:
             parts.append(text[position:start])
         position = max(end, position)
-        if not new:
+        if not replacement:
             continue
-        if _clash(parts[-1][-1:] or " ", new[0]):
-            new = f" {new}"
+        if _clash(parts[-1][-1:] or " ", replacement[0]):
+            replacement = f" {replacement}"
         # An address extends to the next space.
         after = text[position : position + 1]
-        if after and (_clash(new[-1], after) or ("://" in new and after != " ")):
-            new = f"{new} "
-        parts.append(new)
+        if after and (_clash(replacement[-1], after) or ("://" in replacement and after != " ")):
+            replacement = f"{replacement} "
+        parts.append(replacement)
     return "".join([*parts, text[position:]])
 
 
@@ -198,14 +194,14 @@ class ShieldedLine(Prepared):
 
     Args:
       shield: the line's shield.
-      is_checked: whether wrong placeholders are costs.
+      is_checked: whether wrong placeholders count as costs.
     """
 
     def __init__(self, shield: Shield, is_checked: bool):
         super().__init__(shield.text)
         self.shield, self.is_checked = shield, is_checked
         # Cached, since both search and repair need it.
-        self.number_broken = functools.cache(self._number_broken)
+        self.count_wrong = functools.cache(self._count_wrong)
 
     def original(self, source: str) -> str:
         """See `Prepared`."""
@@ -221,11 +217,11 @@ class ShieldedLine(Prepared):
 
     def costs(self, source: str, outputs: Sequence[str]) -> Sequence[float]:
         """See `Prepared`."""
-        return [self.number_broken(source, output) for output in outputs]
+        return [self.count_wrong(source, output) for output in outputs]
 
-    def _number_broken(self, source: str, output: str) -> int:
+    def _count_wrong(self, source: str, output: str) -> int:
         """Returns the number of wrong placeholders in an output; 0 if unchecked."""
-        return number_broken(source, output, self.shield.verbatim) if self.is_checked else 0
+        return count_wrong(source, output, self.shield.verbatim) if self.is_checked else 0
 
     def align(self, source: str, output: str, pairs: Alignment) -> Alignment:
         """See `Prepared`: a symbol may represent several words."""
@@ -241,7 +237,7 @@ class ShieldedLine(Prepared):
 
 
 class PlaceholderStage(LineStage):
-    """Keeps placeholders, as %s, {name} and addresses.
+    """Keeps placeholders, such as %s, {name} and addresses.
 
     Chooses the first hypothesis with the fewest wrong placeholders, and repairs it. The stage's
     note is the number of repaired placeholders.
@@ -262,19 +258,19 @@ class PlaceholderStage(LineStage):
 
     def mend(self, drafts: Sequence[Draft], context: StageContext) -> None:
         """Repairs all hypotheses."""
-        wrong = [
+        wrong_outputs = [
             (draft, rank, output, count)
             for draft in drafts
             for rank, output in enumerate(draft.outputs)
-            if (count := draft.prepared.number_broken(draft.source, output))
+            if (count := draft.prepared.count_wrong(draft.source, output))
         ]
-        if not wrong:
+        if not wrong_outputs:
             return
-        owners, _, outputs, _ = zip(*wrong, strict=True)
+        owners, _, outputs, _ = zip(*wrong_outputs, strict=True)
         alignments = context.align(owners, outputs)
-        for (draft, rank, output, count), alignment in zip(wrong, alignments, strict=True):
+        for (draft, rank, output, count), alignment in zip(wrong_outputs, alignments, strict=True):
             verbatim = draft.prepared.shield.verbatim
-            draft.replace(rank, repaired(draft.source, output, alignment, verbatim))
+            draft.replace(rank, repair(draft.source, output, alignment, verbatim))
             if rank == 0:
                 draft.note(count)
 
@@ -306,6 +302,6 @@ def has_symbols(problem: Problem) -> bool:
 
 
 def placeholders(config: DecodeConfig, problem: Problem) -> PlaceholderStage | None:
-    """Keeps placeholders, as %s and {name}: by symbols, or with --check_placeholders by repair."""
+    """Keeps placeholders (%s, {name}) by symbols, or with --check_placeholders by repair."""
     symbols, check = has_symbols(problem), config.check_placeholders
     return PlaceholderStage(symbols, check) if symbols or check else None

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from t2t_keras.workbench.placeholders.finding import SYMBOLS, Placeholder, find
 
-_NO_LETTERS = re.compile(r"\W")
+_NON_WORD = re.compile(r"\W")
 _MARK = re.compile(r"(?<!&)&(?=[^\W_])|_(?=[^\W\d_])")
-# Labels are not longer than this, and not sentences.
-_MAX_CHARACTERS = 200
+# Longer texts, and sentences, are not labels.
+_MAX_LABEL_LENGTH = 200
 _SENTENCE = re.compile(r"(?<!\.)\.$|[.!?]\s|\n")
 
 
@@ -25,7 +25,7 @@ class Accelerator(NamedTuple):
 
     Attributes:
       mark: `_` or `&`, before the letter.
-      letter: the letter, in its case in the text.
+      letter: the letter, with its case in the text.
       offset: position of the mark.
       text: the text without the mark.
     """
@@ -39,12 +39,12 @@ class Accelerator(NamedTuple):
 def without_mark(
     text: str, is_label: bool = False, marks: str = "_&"
 ) -> tuple[str, Accelerator | None]:
-    """Returns a text without the mark of its accelerator, and the accelerator; None = none.
+    """Returns a text without the mark of its accelerator, and the accelerator, or None.
 
     Sentences have none. Inside a lower-case word, a mark counts only if the text `is_label`, such
     as the translation `ö_ffnen` of a label; otherwise it belongs to a name, as in `file_name`.
     """
-    if len(text) > _MAX_CHARACTERS or not any(mark in text for mark in marks):
+    if len(text) > _MAX_LABEL_LENGTH or not any(mark in text for mark in marks):
         return text, None
     places = [match.start() for match in _MARK.finditer(text) if match[0] in marks]
     if not places or _SENTENCE.search(text.strip()):
@@ -65,13 +65,13 @@ def without_mark(
 
 
 def _is_accelerator(text: str, place: int, is_label: bool) -> bool:
-    """Returns whether a mark is an accelerator; that of R&D, AT&T or snake_case is not."""
-    before = _NO_LETTERS.split(text[:place])[-1]
-    after = _NO_LETTERS.split(text[place + 1 :], maxsplit=1)[0]
+    """Returns whether a mark is an accelerator; the marks in R&D, AT&T and snake_case are not."""
+    before = _NON_WORD.split(text[:place])[-1]
+    after = _NON_WORD.split(text[place + 1 :], maxsplit=1)[0]
     if "_" in before + after:
         return False
-    within_a_word = after[0].islower() and (is_label or before[:1].isupper())
-    return not before or (within_a_word and (before + after).isalpha())
+    is_inside_word = after[0].islower() and (is_label or before[:1].isupper())
+    return not before or (is_inside_word and (before + after).isalpha())
 
 
 def _is_outside(place: int, placeholders: Sequence[Placeholder]) -> bool:
@@ -93,8 +93,8 @@ def with_mark(text: str, accelerator: Accelerator) -> str:
     for pattern in (rf"(?<![^\W_]){letter}", letter, r"(?<![^\W_])[^\W\d_]"):
         for match in re.finditer(pattern, text, re.IGNORECASE):
             place = match.start()
-            has_key = match[0].isdigit() or match[0].lower() != match[0].upper()
-            if has_key and _is_outside(place, placeholders):
+            can_be_typed = match[0].isdigit() or match[0].lower() != match[0].upper()
+            if can_be_typed and _is_outside(place, placeholders):
                 return f"{text[:place]}{accelerator.mark}{text[place:]}"
     end = len(text.rstrip(" .:…\u3002"))
     return f"{text[:end]}({accelerator.mark}{accelerator.letter.upper()}){text[end:]}"
@@ -133,7 +133,7 @@ class Shield:
         symbols: dict[str, list[str]] = {}
         for symbol, original in self.originals.items():
             symbols.setdefault(original, []).append(symbol)
-        return _replaced(text, _paired(find(text, [*self.originals.values()]), symbols))
+        return _replace(text, _assign_by_text(find(text, [*self.originals.values()]), symbols))
 
     def offset(self, position: int) -> int:
         """Converts a position in the line to one in `text`; inside a placeholder, to its end."""
@@ -152,21 +152,21 @@ def shield(line: str, verbatim: Sequence[str] = (), symbols: bool = False) -> Sh
     Args:
       line: the user's text.
       verbatim: additional placeholders, see `find`.
-      symbols: whether to replace placeholders by symbols, as long as there are any.
+      symbols: whether to replace placeholders by symbols, until no symbols are left.
     """
     if not symbols:
         return Shield(line, tuple(verbatim))
     placeholders = find(line, verbatim)
-    names = _names(placeholders, _symbols(line))
-    unnamed = {placeholder.text for placeholder in placeholders if placeholder not in names}
-    verbatim = tuple(piece for piece in verbatim if piece in unnamed)
-    places = tuple((start, end, 1) for start, end, _ in names)
-    originals = {symbol: placeholder.text for placeholder, symbol in names.items()}
-    return Shield(_replaced(line, names), verbatim, places, originals)
+    assignment = _assign_in_order(placeholders, _symbol_order(line))
+    unreplaced = {placeholder.text for placeholder in placeholders if placeholder not in assignment}
+    verbatim = tuple(piece for piece in verbatim if piece in unreplaced)
+    places = tuple((start, end, 1) for start, end, _ in assignment)
+    originals = {symbol: placeholder.text for placeholder, symbol in assignment.items()}
+    return Shield(_replace(line, assignment), verbatim, places, originals)
 
 
 def shield_pair(source: str, target: str) -> tuple[str, str]:
-    """Replaces the placeholders that both sides have by symbols.
+    """Puts symbols in place of the placeholders that both sides have.
 
     Removes the marks of accelerators if both sides have one.
     """
@@ -175,55 +175,57 @@ def shield_pair(source: str, target: str) -> tuple[str, str]:
     if accelerator and target_accelerator:
         source, target = bare, bare_target
     source_placeholders, target_placeholders = find(source), find(target)
-    shared: dict[str, list[str]] = {}
-    symbols = iter(_symbols(source))
-    unmatched = [placeholder.text for placeholder in target_placeholders]
+    symbols_by_text: dict[str, list[str]] = {}
+    symbols = iter(_symbol_order(source))
+    target_texts = [placeholder.text for placeholder in target_placeholders]
     for _, _, text in source_placeholders:
-        if text in unmatched:
-            unmatched.remove(text)
-            shared.setdefault(text, []).append(next(symbols, text))
-    source = _replaced(source, _paired(source_placeholders, shared))
-    return source, _replaced(target, _paired(target_placeholders, shared))
+        if text in target_texts:
+            target_texts.remove(text)
+            symbols_by_text.setdefault(text, []).append(next(symbols, text))
+    source = _replace(source, _assign_by_text(source_placeholders, symbols_by_text))
+    return source, _replace(target, _assign_by_text(target_placeholders, symbols_by_text))
 
 
-def _names(placeholders: Sequence[Placeholder], symbols: Sequence[str]) -> dict[Placeholder, str]:
+def _assign_in_order(
+    placeholders: Sequence[Placeholder], symbols: Sequence[str]
+) -> dict[Placeholder, str]:
     """Assigns a symbol to each placeholder, in order, until no symbols are left.
 
-    Symbols that the text itself contains come first.
+    Placeholders that are symbols themselves come first.
     """
     unused = iter(symbols)
-    literal = dict.fromkeys(text for _, _, text in placeholders if text in SYMBOLS)
-    for_literal = {text: next(unused) for text in literal}
-    names = {
-        placeholder: for_literal.get(placeholder.text) or next(unused, None)
+    literal_symbols = dict.fromkeys(text for _, _, text in placeholders if text in SYMBOLS)
+    by_literal = {literal: next(unused) for literal in literal_symbols}
+    assignment = {
+        placeholder: by_literal.get(placeholder.text) or next(unused, None)
         for placeholder in placeholders
     }
-    return {placeholder: name for placeholder, name in names.items() if name}
+    return {placeholder: symbol for placeholder, symbol in assignment.items() if symbol}
 
 
-def _symbols(line: str) -> tuple[str, ...]:
+def _symbol_order(line: str) -> tuple[str, ...]:
     start = zlib.crc32(line.encode("utf-8", "replace")) % len(SYMBOLS)
     return SYMBOLS[start:] + SYMBOLS[:start]
 
 
-def _paired(
+def _assign_by_text(
     placeholders: Iterable[Placeholder], symbols: Mapping[str, Sequence[str]]
 ) -> dict[Placeholder, str]:
-    """Assigns the next symbol of its text to each placeholder."""
+    """Assigns to each placeholder the next of the symbols for its text."""
     unused = {
-        text: itertools.cycle(names) if text in SYMBOLS else iter(names)
-        for text, names in symbols.items()
+        text: itertools.cycle(choices) if text in SYMBOLS else iter(choices)
+        for text, choices in symbols.items()
     }
-    names = {
+    assignment = {
         placeholder: next(unused.get(placeholder.text, iter(())), None)
         for placeholder in placeholders
     }
-    return {placeholder: name for placeholder, name in names.items() if name}
+    return {placeholder: symbol for placeholder, symbol in assignment.items() if symbol}
 
 
-def _replaced(text: str, names: Mapping[Placeholder, str]) -> str:
+def _replace(text: str, symbols: Mapping[Placeholder, str]) -> str:
     parts, position = [], 0
-    for placeholder, name in names.items():
-        parts += [text[position : placeholder.start], name]
+    for placeholder, symbol in symbols.items():
+        parts += [text[position : placeholder.start], symbol]
         position = placeholder.end
     return "".join([*parts, text[position:]])

@@ -1,6 +1,6 @@
-"""Glossaries, and hints in a source to translate terms in a certain way.
+"""Glossaries, and hints in a source that say how to translate terms.
 
-"The ⟪ dog ⟪ Köter ⟫ sleeps." hints a model that was trained with hints to translate "dog" as
+"The ⟪ dog ⟪ Köter ⟫ sleeps." tells a model that was trained with hints to translate "dog" as
 "Köter". The marks are separate words, and pieces of the vocabulary.
 """
 
@@ -36,12 +36,12 @@ def with_hints(text: str, hints: Iterable[tuple[int, int, str]]) -> str:
       text: a text without marks.
       hints: (start, end, hint) of terms in the text, in order.
     """
-    parts, begin = [], 0
+    parts, position = [], 0
     for start, end, hint in hints:
-        term = f"{MARKS[0]} {text[start:end]} {MARKS[0]} {hint} {MARKS[1]}"
-        parts += [text[begin:start], term]
-        begin = end
-    return "".join([*parts, text[begin:]])
+        hinted_term = f"{MARKS[0]} {text[start:end]} {MARKS[0]} {hint} {MARKS[1]}"
+        parts += [text[position:start], hinted_term]
+        position = end
+    return "".join([*parts, text[position:]])
 
 
 def without_hints(text: str) -> str:
@@ -49,7 +49,7 @@ def without_hints(text: str) -> str:
     return _HINT.sub(r"\1", text)
 
 
-def places_with_hints(hinted: str, length: int) -> list[int]:
+def positions_with_hints(hinted: str, length: int) -> list[int]:
     """Returns the position of each character of a text, and of its end, in the text with hints.
 
     The position after a term becomes the position after its hint.
@@ -58,8 +58,8 @@ def places_with_hints(hinted: str, length: int) -> list[int]:
       hinted: the text with hints, perhaps after control tokens.
       length: length of the text without hints.
     """
-    places = [place for place, _, is_own in _places(hinted) if is_own]
-    return [*places, len(hinted)][len(places) - length :]
+    positions = [position for position, _, is_text in _positions(hinted) if is_text]
+    return [*positions, len(hinted)][len(positions) - length :]
 
 
 def has_marks(text: str) -> bool:
@@ -67,41 +67,41 @@ def has_marks(text: str) -> bool:
     return any(mark in text for mark in MARKS)
 
 
-def original_words(hinted: str) -> list[int]:
-    """Returns for each word of a text with hints the number of its word in the text without.
+def original_word_numbers(hinted: str) -> list[int]:
+    """Maps each word of a text with hints to the number of a word in the text without hints.
 
-    Words of a hint count as the last word of its term. Words are numbered as by `word_numbers`.
+    Words of a hint map to the last word of its term. `word_numbers` numbers words the same way.
     """
     plain = without_hints(hinted)
     starts = [start for start, _ in word_spans(plain)]
-    numbers = [bisect.bisect(starts, place) - 1 for place in range(len(plain))]
-    places = [place for _, place, _ in _places(hinted)]
-    return [max(numbers[places[start]], 0) for start, _ in word_spans(hinted)]
+    numbers = [bisect.bisect(starts, position) - 1 for position in range(len(plain))]
+    positions = [position for _, position, _ in _positions(hinted)]
+    return [max(numbers[positions[start]], 0) for start, _ in word_spans(hinted)]
 
 
-def _places(hinted: str) -> Iterator[tuple[int, int, bool]]:
+def _positions(hinted: str) -> Iterator[tuple[int, int, bool]]:
     """Yields (position with hints, position without hints, whether the character is text).
 
-    A mark before a term maps to its start, and a hint to its last character.
+    The mark before a term maps to the term's start, and a hint to the term's last character.
     """
-    begin = place = 0
+    text_start = plain = 0
     for hint in [*_HINT.finditer(hinted), None]:
-        start = hint.start() if hint else len(hinted)
-        yield from zip(range(begin, start), itertools.count(place), itertools.repeat(True))
+        text_end = hint.start() if hint else len(hinted)
+        yield from zip(range(text_start, text_end), itertools.count(plain), itertools.repeat(True))
         if not hint:
             break
-        place += start - begin
-        first, last = hint.span(1)
-        yield from ((hinted_place, place, False) for hinted_place in range(start, first))
-        yield from zip(range(first, last), itertools.count(place), itertools.repeat(True))
-        place += last - first
-        begin = hint.end()
-        yield from ((hinted_place, max(place - 1, 0), False) for hinted_place in range(last, begin))
+        plain += text_end - text_start
+        term_start, term_end = hint.span(1)
+        yield from ((i, plain, False) for i in range(text_end, term_start))
+        yield from zip(range(term_start, term_end), itertools.count(plain), itertools.repeat(True))
+        plain += term_end - term_start
+        text_start = hint.end()
+        yield from ((i, max(plain - 1, 0), False) for i in range(term_end, text_start))
 
 
-def of_words_without_hints(alignment: Alignment, hinted: str) -> list[tuple[int, int]]:
+def without_hint_words(alignment: Alignment, hinted: str) -> list[tuple[int, int]]:
     """Converts an alignment of a text with hints to one of the text without hints."""
-    numbers = original_words(hinted)
+    numbers = original_word_numbers(hinted)
     pairs = ((numbers[source], target) for source, target in alignment)
     return list(dict.fromkeys(pairs))
 
@@ -109,7 +109,7 @@ def of_words_without_hints(alignment: Alignment, hinted: str) -> list[tuple[int,
 # White space between words and lines; a no-break space is part of a term.
 _SPACES = re.compile(r"[ \t-\r\x1c-\x1f\x85\u2028\u2029]+")
 _MAX_CHARACTERS = 1_024  # limit of a side of a term
-_MAX_TOKENS = 200  # limit of a source
+_MAX_TOKENS = 200  # limit of a term's source
 
 
 class Trie:
@@ -176,7 +176,7 @@ class Glossary:
 
     def __init__(self, terms: Sequence[Term] = ()):
         self.terms = tuple(terms)
-        # For folded words, terms by exact words; the key () is for a term whose case is ignored.
+        # The values are terms by their exact words; terms whose case is ignored have the key ().
         self._trie = Trie()
         by_keys: dict[tuple, dict[tuple, Term]] = {}
         for term in self.terms:
@@ -185,7 +185,7 @@ class Glossary:
             if keys not in by_keys:
                 by_keys[keys] = {}
                 self._trie.add(keys, by_keys[keys])
-            by_keys[keys].setdefault(_exact(term, tokens), term)
+            by_keys[keys].setdefault(_exact_words(term, tokens), term)
 
     @classmethod
     def read(cls, path: str | Path) -> "Glossary":
@@ -206,7 +206,7 @@ class Glossary:
 
         Args:
           pairs: the terms.
-          first_counts: whether the first of several targets for a source counts; otherwise they
+          first_counts: whether to use the first of several targets for a source; otherwise they
             are an error.
 
         Raises:
@@ -224,8 +224,8 @@ class Glossary:
     def matches(self, text: str) -> list[Match]:
         """Returns the terms in a text, in order; of overlapping terms, only the longest.
 
-        Terms match whole words and ignore case, except terms with a capital after the first
-        letter, as "GmbH". Placeholders, as "%(file)s", contain no terms.
+        Terms match whole words. Case is ignored, except in terms with a capital after the first
+        letter, such as "GmbH". Placeholders, such as "%(file)s", contain no terms.
         """
         tokens, is_used = tokens_of(text), bytearray(len(text))
         keys, candidates = _keys(tokens), []
@@ -251,36 +251,37 @@ class Glossary:
 
 
 def _terms(rows: Iterable[tuple[str, Sequence[str]]], first_counts: bool = False) -> list[Term]:
-    """Returns the terms of rows (name, columns) after checks; equal terms count once."""
+    """Returns the checked terms of rows (origin, columns); equal terms count once."""
     by_key: dict[tuple, tuple[str, Term]] = {}
-    for name, columns in rows:
-        term = _term(name, columns)
+    for origin, columns in rows:
+        term = _term(origin, columns)
         tokens = tokens_of(term.source)
         if len(tokens) > _MAX_TOKENS:
             raise UserError(
-                f"{name}: expected a source of at most {_MAX_TOKENS} words and signs, got "
+                f"{origin}: expected a source of at most {_MAX_TOKENS} words and signs, got "
                 f"{len(tokens)}: '{term.source[:40]}...'.",
                 code="too_long",
             )
-        key = tuple(_keys(tokens)), _exact(term, tokens)
-        earlier_name, first = by_key.setdefault(key, (name, term))
+        key = tuple(_keys(tokens)), _exact_words(term, tokens)
+        earlier_origin, first = by_key.setdefault(key, (origin, term))
         if first.target != term.target and not first_counts:
             raise UserError(
-                f"{name}: '{term.source}' has the target '{term.target}', but '{first.target}' "
-                f"in {earlier_name}. Leave one of them out.",
+                f"{origin}: '{term.source}' has the target '{term.target}', but '{first.target}' "
+                f"in {earlier_origin}. Leave one of them out.",
                 code="terms_conflict",
             )
     return [term for _, term in by_key.values()]
 
 
-def _term(name: str, columns: Sequence[str]) -> Term:
+def _term(origin: str, columns: Sequence[str]) -> Term:
     if isinstance(columns, str) or not all(isinstance(column, str) for column in columns):
         raise UserError(
-            f"{name}: expected source and target as strings, got {columns!r:.80}.", code="bad_value"
+            f"{origin}: expected strings as source and target, got {columns!r:.80}.",
+            code="bad_value",
         )
     if not 2 <= len(columns) <= 3:
         raise UserError(
-            f"{name}: expected source<tab>target, or source<tab>target<tab>note, got "
+            f"{origin}: expected source<tab>target, or source<tab>target<tab>note, got "
             f"{len(columns)} columns: {'<tab>'.join(columns)!a:.80}.",
             code="bad_line",
         )
@@ -288,18 +289,18 @@ def _term(name: str, columns: Sequence[str]) -> Term:
     source, target, note = (_SPACES.sub(" ", cell) for cell in cells)
     for side, text in (("source", source), ("target", target)):
         if is_blank(text):
-            raise UserError(f"{name}: the {side} is blank.", code="blank")
+            raise UserError(f"{origin}: the {side} is blank.", code="blank")
         if not is_text(text):
-            raise UserError(f"{name}: the {side} is not valid text.", code="invalid_text")
+            raise UserError(f"{origin}: the {side} is not valid text.", code="invalid_text")
         if len(text) > _MAX_CHARACTERS:
             raise UserError(
-                f"{name}: expected a {side} of at most {_MAX_CHARACTERS:,} characters, got "
+                f"{origin}: expected a {side} of at most {_MAX_CHARACTERS:,} characters, got "
                 f"{len(text):,}: '{text[:40]}...'.",
                 code="too_long",
             )
         if any(mark in text for mark in MARKS):
             raise UserError(
-                f"{name}: a term cannot contain the marks {' and '.join(MARKS)}.",
+                f"{origin}: a term cannot contain the marks {' and '.join(MARKS)}.",
                 code="reserved_text",
             )
     return Term(source, target, note)
@@ -314,7 +315,7 @@ class WordToken(NamedTuple):
 
 
 @functools.cache
-def _token() -> re.Pattern:
+def _token_pattern() -> re.Pattern:
     """Returns a pattern of words and signs; accents and vowel signs belong to their letter."""
     codes = range(0x20000)
     accents = [chr(i) for i in codes if unicodedata.category(chr(i)) in ("Mn", "Mc", "Me")]
@@ -327,7 +328,7 @@ def _token() -> re.Pattern:
 
 def tokens_of(text: str) -> list[WordToken]:
     """Returns the words and signs of a text."""
-    matches = _token().finditer(text)
+    matches = _token_pattern().finditer(text)
     return [WordToken(normalized(match[0]), *match.span()) for match in matches]
 
 
@@ -350,6 +351,6 @@ def has_capitals(text: str) -> bool:
     return any(map(str.isupper, text[1:]))
 
 
-def _exact(term: Term, tokens: Sequence[WordToken]) -> tuple[str, ...]:
+def _exact_words(term: Term, tokens: Sequence[WordToken]) -> tuple[str, ...]:
     """Returns the words of a term whose case matters; for other terms, ()."""
     return tuple(token.text for token in tokens) if has_capitals(term.source) else ()

@@ -1,4 +1,4 @@
-"""Adds random hints to training text, by a lexicon that is learned from the text.
+"""Adds random hints to training text, from a lexicon that is learned from the text.
 
 From hints, a model learns to write their words in the form that the sentence needs. The lexicon
 comes from word alignment (IBM model 2) by expectation maximisation in both directions: a word is
@@ -27,16 +27,16 @@ from t2t_keras.workbench.terms.glossary import (
 )
 from t2t_keras.workbench.terms.uses import same_stem
 
-# Pairs of a source and a target word, of 20 bytes: in total, and processed at a time.
-_MAX_CELLS, _CELLS_AT_ONCE = 20_000_000, 1_000_000
-_MAX_TOKENS = 100  # limit of a side; longer lines are little evidence.
+# Maximum pairs of a source and a target word, 20 bytes each: in total, and in one block.
+_MAX_CELLS, _MAX_BLOCK_CELLS = 20_000_000, 1_000_000
+_MAX_TOKENS = 100  # limit of a line; longer lines are weak evidence
 _ITERATIONS = 5
 # Dyer et al. (2013): preference for the diagonal, and probability of the null word.
-_TENSION, _NULL = 4.0, 0.08
+_TENSION, _NULL_PRIOR = 4.0, 0.08
 # Minimum probabilities of translations, in each direction, and of links.
 _MIN_PROBABILITY, _MIN_LINK = 0.01, 0.02
-_BITS = 32
-_LOW = (1 << _BITS) - 1
+_SHIFT = 32
+_MASK = (1 << _SHIFT) - 1
 
 
 class Lexicon:
@@ -93,9 +93,8 @@ class Lexicon:
     def without(self, sources: Iterable[str], targets: Iterable[str] = ()) -> "Lexicon":
         """Returns a lexicon without the entries of some words."""
         mask = np.ones(len(self), bool)
-        for numbers, words, side in zip(
-            self._numbers, (sources, targets), (self._keys >> _BITS, self._keys & _LOW), strict=True
-        ):
+        sides = self._keys >> _SHIFT, self._keys & _MASK
+        for numbers, words, side in zip(self._numbers, (sources, targets), sides, strict=True):
             mask &= ~np.isin(side, [numbers.get(folded(word), -1) for word in words])
         arrays = self._keys[mask], self._scores[mask], self._counts
         return Lexicon(self.sources, self.targets, *arrays)
@@ -108,13 +107,13 @@ class Lexicon:
     def translations(self, source: str) -> dict[str, float]:
         """Returns the translations of a source word with scores, best first."""
         number = self._numbers[0].get(folded(source), -1)
-        first, end = np.searchsorted(self._keys, [number << _BITS, (number + 1) << _BITS])
+        first, end = np.searchsorted(self._keys, [number << _SHIFT, (number + 1) << _SHIFT])
         order = first + np.argsort(-self._scores[first:end], kind="stable")
-        numbers = self._keys[order] & _LOW
+        numbers = self._keys[order] & _MASK
         words = [self.targets[i] for i in numbers.tolist()]
         return dict(zip(words, self._scores[order].tolist(), strict=True))
 
-    def links(
+    def align(
         self, source: Sequence[WordToken], target: Sequence[WordToken]
     ) -> list[tuple[int, int]]:
         """Aligns a line with its translation.
@@ -125,21 +124,22 @@ class Lexicon:
         """
         if not source or not target or not len(self):
             return []
-        rows, columns = (
+        sources, targets = (
             np.array([numbers.get(folded(token.text), -1) for token in side], np.int64)
             for numbers, side in zip(self._numbers, (source, target), strict=True)
         )
-        keys = (rows[:, None] << _BITS) | columns
-        places = np.minimum(np.searchsorted(self._keys, keys), len(self) - 1)
-        known = (self._keys[places] == keys) & (rows >= 0)[:, None] & (columns >= 0)
-        likely = np.where(known, self._scores[places], 0) * _closeness(len(source), len(target))
-        best = likely.argmax(axis=1)
-        mutual = likely.argmax(axis=0)[best] == np.arange(len(source))
-        linked = mutual & (likely[np.arange(len(source)), best] >= _MIN_LINK)
-        return [(int(row), int(best[row])) for row in np.flatnonzero(linked)]
+        keys = (sources[:, None] << _SHIFT) | targets
+        entries = np.minimum(np.searchsorted(self._keys, keys), len(self) - 1)
+        is_known = (self._keys[entries] == keys) & (sources >= 0)[:, None] & (targets >= 0)
+        likelihoods = np.where(is_known, self._scores[entries], 0)
+        likelihoods *= _closeness(len(source), len(target))
+        best = likelihoods.argmax(axis=1)
+        is_mutual = likelihoods.argmax(axis=0)[best] == np.arange(len(source))
+        is_link = is_mutual & (likelihoods[np.arange(len(source)), best] >= _MIN_LINK)
+        return [(int(row), int(best[row])) for row in np.flatnonzero(is_link)]
 
 
-def affordable_pairs(sample: Sequence[tuple[str, str]]) -> int:
+def estimate_max_pairs(sample: Sequence[tuple[str, str]]) -> int:
     """Estimates from a sample the number of pairs that `learn_lexicon` can hold in memory."""
     cells = sum(len(source) * len(target) for source, target in map(_words, sample))
     return max(_MAX_CELLS * len(sample) // max(cells, 1), 1)
@@ -148,7 +148,7 @@ def affordable_pairs(sample: Sequence[tuple[str, str]]) -> int:
 def learn_lexicon(pairs: Iterable[tuple[str, str]]) -> Lexicon:
     """Learns a lexicon from lines and their translations; deterministic.
 
-    Skips pairs with a side of more than 100 words, and pairs that exceed the memory.
+    Skips pairs with a side of more than 100 words, and all pairs after the memory limit.
     """
     numbers: tuple[dict[str, int], dict[str, int]] = ({}, {})
     rows, cells = [], 0
@@ -157,7 +157,7 @@ def learn_lexicon(pairs: Iterable[tuple[str, str]]) -> Lexicon:
         if size and (cells := cells + size) <= _MAX_CELLS:
             sides = zip(numbers, words, strict=True)
             rows.append(
-                [np.array([known.setdefault(w, len(known)) for w in side]) for known, side in sides]
+                [np.array([ids.setdefault(word, len(ids)) for word in side]) for ids, side in sides]
             )
     sources, targets = map(list, numbers)
     if not rows:
@@ -165,9 +165,9 @@ def learn_lexicon(pairs: Iterable[tuple[str, str]]) -> Lexicon:
         return Lexicon([], [], empty, empty.astype(np.float32), empty)
     table = _Cells(rows)
     forward, backward = table.probabilities(0), table.probabilities(1)
-    likely = np.minimum(forward, backward) >= _MIN_PROBABILITY
-    scores = (forward * backward)[likely].astype(np.float32)
-    return Lexicon(sources, targets, table.keys[likely], scores, np.bincount(table.words[0]))
+    is_likely = np.minimum(forward, backward) >= _MIN_PROBABILITY
+    scores = (forward * backward)[is_likely].astype(np.float32)
+    return Lexicon(sources, targets, table.keys[is_likely], scores, np.bincount(table.words[0]))
 
 
 def _words(pair: Sequence[str]) -> list[list[str]]:
@@ -176,7 +176,7 @@ def _words(pair: Sequence[str]) -> list[list[str]]:
 
 
 class _Cells:
-    """All pairs of a word of a line and a word of its translation.
+    """All pairs of a word in a line and a word in its translation.
 
     Args:
       rows: word numbers of both sides, for each pair of lines.
@@ -196,24 +196,24 @@ class _Cells:
         ]
 
     def probabilities(self, side: int) -> np.ndarray:
-        """Returns for each key the probability that its word of a side generates the other one."""
+        """Returns, for each key, the probability that its word on `side` generates the other."""
         other_side = 1 - side
-        generators = self.keys >> _BITS if side == 0 else self.keys & _LOW
-        generated = self.words[other_side]
-        probabilities, by_null = np.ones(len(self.keys)), np.ones(generated.max() + 1)
+        generators = self.keys >> _SHIFT if side == 0 else self.keys & _MASK
+        words = self.words[other_side]
+        probabilities, null_probabilities = np.ones(len(self.keys)), np.ones(words.max() + 1)
         for _ in range(_ITERATIONS):
-            counts, null_counts = np.zeros(len(self.keys)), np.zeros(len(by_null))
+            counts, null_counts = np.zeros(len(self.keys)), np.zeros(len(null_probabilities))
             for block in self._blocks:
                 first, end = block.first[other_side], block.end[other_side]
                 tokens = block.tokens[other_side]
-                likely = probabilities[block.keys] * block.priors[side] * (1 - _NULL)
-                null = _NULL * by_null[generated[first:end]]
-                total = np.bincount(tokens, likely, end - first) + null
-                likely /= total[tokens]
-                np.add.at(counts, block.keys, likely)
-                np.add.at(null_counts, generated[first:end], null / total)
+                posteriors = probabilities[block.keys] * block.priors[side] * (1 - _NULL_PRIOR)
+                null = _NULL_PRIOR * null_probabilities[words[first:end]]
+                total = np.bincount(tokens, posteriors, end - first) + null
+                posteriors /= total[tokens]
+                np.add.at(counts, block.keys, posteriors)
+                np.add.at(null_counts, words[first:end], null / total)
             probabilities = counts / np.bincount(generators, counts)[generators]
-            by_null = null_counts / null_counts.sum()
+            null_probabilities = null_counts / null_counts.sum()
         return probabilities
 
 
@@ -223,7 +223,7 @@ class _Block(NamedTuple):
     Attributes:
       keys: pairs of words, see `Lexicon`.
       tokens: token numbers in the block, for each side.
-      priors: prior probabilities, by position, that a word of each side generates the other one.
+      priors: for each side, prior probabilities by position that its word generates the other.
       first: the first token of the block, for each side.
       end: the token after the last of the block, for each side.
     """
@@ -242,39 +242,39 @@ def _blocks(rows: Sequence[Sequence[np.ndarray]]) -> Iterator[_Block]:
         tokens: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
         priors: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])
         end, cells = list(first), 0
-        while number < len(rows) and cells < _CELLS_AT_ONCE:
+        while number < len(rows) and cells < _MAX_BLOCK_CELLS:
             source, target = rows[number]
             closeness = _closeness(len(source), len(target))
-            keys.append(((source[:, None] << _BITS) | target).ravel())
+            keys.append(((source[:, None] << _SHIFT) | target).ravel())
             for side, indices in enumerate(np.indices(closeness.shape, np.int32)):
                 tokens[side].append((indices + np.int32(end[side] - first[side])).ravel())
                 priors[side].append((closeness / closeness.sum(axis=side, keepdims=True)).ravel())
                 end[side] += closeness.shape[side]
             cells, number = cells + closeness.size, number + 1
-        next_pair = end[0], end[1]
-        yield _Block(np.concatenate(keys), _joined(tokens), _joined(priors), first, next_pair)
-        first = next_pair
+        block_end = end[0], end[1]
+        yield _Block(np.concatenate(keys), _concat(tokens), _concat(priors), first, block_end)
+        first = block_end
 
 
-def _joined(sides: tuple[list[np.ndarray], list[np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+def _concat(sides: tuple[list[np.ndarray], list[np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(sides[0]), np.concatenate(sides[1])
 
 
 @functools.lru_cache(4096)
-def _closeness(sources: int, targets: int) -> np.ndarray:
+def _closeness(num_sources: int, num_targets: int) -> np.ndarray:
     """Returns the likelihood of alignments by position alone, float32 [sources, targets]."""
-    rows, columns = ((np.arange(count) + 0.5) / count for count in (sources, targets))
+    rows, columns = ((np.arange(count) + 0.5) / count for count in (num_sources, num_targets))
     return np.exp(-_TENSION * np.abs(rows[:, None] - columns)).astype(np.float32)
 
 
 # Shares of lines with one, two, three and four hints.
-_NUMBERS = (0.5, 0.25, 0.15, 0.1)
-# Probability that a hint extends to the next word, if it also follows in the translation.
-_LONGER = 0.25
+_COUNT_SHARES = (0.5, 0.25, 0.15, 0.1)
+# Probability that a hint extends to the next word, if their translations are adjacent too.
+_EXTEND = 0.25
 # Probability that a hint is another form of the reference's word.
 _OTHER_FORM = 0.3
 # Signs that are next to words in code, but not in natural language.
-_OF_PROGRAMS = frozenset(r"%&@#*\_{}")
+_CODE_SIGNS = frozenset(r"%&@#*\_{}")
 
 Link = tuple[int, int]
 
@@ -297,7 +297,7 @@ class Terms(PairTransform):
         """Learns the lexicon from evenly spread pairs."""
         print("Learning which words translate which ...", flush=True)
         sample = list(spread_pairs(chunks, _SAMPLED_PAIRS))
-        return learn_lexicon(spread_pairs(chunks, affordable_pairs(sample))).to_bytes()
+        return learn_lexicon(spread_pairs(chunks, estimate_max_pairs(sample))).to_bytes()
 
     def augmentation(self, artifact: bytes) -> Change:
         """See `PairTransform`."""
@@ -321,14 +321,14 @@ class HintDrawer:
         sources, targets = tokens_of(source), tokens_of(target)
         links = [
             (row, column)
-            for row, column in self._lexicon.links(sources, targets)
+            for row, column in self._lexicon.align(sources, targets)
             if _is_word(source, sources[row]) and _is_word(target, targets[column])
         ]
         hints = []
         for first, last in self._spans(links, sources, random):
             text = target[targets[first[1]].start : targets[last[1]].end]
             if first == last:
-                text = self._form(sources[first[0]].text, targets[first[1]], random)
+                text = self._choose_form(sources[first[0]].text, targets[first[1]], random)
             hints.append((sources[first[0]].start, sources[last[0]].end, text))
         return with_hints(source, hints), target
 
@@ -336,25 +336,25 @@ class HintDrawer:
         self, links: Sequence[Link], sources: Sequence[WordToken], random: random.Random
     ) -> list[tuple[Link, Link]]:
         """Draws (first link, last link) of each hint, in order; prefers rare words."""
-        number = 1 + random.choices(range(len(_NUMBERS)), _NUMBERS)[0]
+        num_hints = 1 + random.choices(range(len(_COUNT_SHARES)), _COUNT_SHARES)[0]
         # Draw without replacement, by weights (Efraimidis and Spirakis, 2006).
         keys = {
             link: random.random() ** ((1 + self._lexicon.count(sources[link[0]].text)) ** 0.5)
             for link in links
         }
-        chosen_links = set(sorted(links, key=keys.__getitem__, reverse=True)[:number])
+        chosen_links = set(sorted(links, key=keys.__getitem__, reverse=True)[:num_hints])
         known, spans, end = set(links), [], -1
         for link in sorted(chosen_links):
             if link[0] <= end:
-                continue  # It is part of the previous hint.
+                continue  # The word is part of the previous hint.
             last = link
-            while (next_pair := (last[0] + 1, last[1] + 1)) in known and random.random() < _LONGER:
-                last = next_pair
+            while (next_link := (last[0] + 1, last[1] + 1)) in known and random.random() < _EXTEND:
+                last = next_link
             spans.append((link, last))
             end = last[0]
         return spans
 
-    def _form(self, source: str, target: WordToken, random: random.Random) -> str:
+    def _choose_form(self, source: str, target: WordToken, random: random.Random) -> str:
         """Returns a word of the reference, or another known translation with the same stem."""
         word = target.text
         if random.random() < _OTHER_FORM:
@@ -375,6 +375,6 @@ def _is_word(text: str, token: WordToken) -> bool:
     """Returns whether a token is a word of the language, not part of markup or a placeholder."""
     neighbours = f" {text} "[token.start], f" {text} "[token.end + 1]
     return token.text[0].isalpha() and all(
-        sign.isspace() or (unicodedata.category(sign)[0] == "P" and sign not in _OF_PROGRAMS)
+        sign.isspace() or (unicodedata.category(sign)[0] == "P" and sign not in _CODE_SIGNS)
         for sign in neighbours
     )

@@ -1,4 +1,4 @@
-"""The stage that keeps terms of a glossary: by hints in the source, or by constrained search."""
+"""The stage that enforces terms of a glossary: by hints in the source, or by constrained search."""
 
 import dataclasses
 import functools
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from t2t_keras.decoding.lines import Draft, LineStage, Prepared, StageContext
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import Alignment, split_words
-from t2t_keras.workbench.placeholders.stage import number_broken
+from t2t_keras.workbench.placeholders.stage import count_wrong
 from t2t_keras.workbench.terms.glossary import (
     Glossary,
     Match,
     has_marks,
-    of_words_without_hints,
     with_hints,
+    without_hint_words,
     without_hints,
 )
 from t2t_keras.workbench.terms.uses import (
@@ -25,23 +25,23 @@ from t2t_keras.workbench.terms.uses import (
     KINDS,
     MISSING,
     Use,
-    aligned_words,
+    aligned_word_numbers,
     find_uses,
-    words_of,
+    source_word_numbers,
 )
 
 if TYPE_CHECKING:
     from t2t_keras.decoding.translator import Translator
 
-_LEADING, _TRAILING = re.compile(r"\A\W*+"), re.compile(r"(?<!\W)\W*+$")
-# Prefix of the counts of missing terms, and the number of terms that a report names.
-_MISSING_TERM, _MAX_NAMED = "missing term ", 10
-# Maximum number of searches for the missing terms of a sentence, one term each.
+_LEADING_SIGNS, _TRAILING_SIGNS = re.compile(r"\A\W*+"), re.compile(r"(?<!\W)\W*+$")
+# Prefix of the counts of missing terms; maximum number of missing terms in a report.
+_MISSING_PREFIX, _MAX_REPORTED = "missing term ", 10
+# Maximum number of searches for a sentence; each inserts one missing term.
 _MAX_ROUNDS = 12
 
 
-class Forced(NamedTuple):
-    """Texts with a term that a translation lacks.
+class ForcedTexts(NamedTuple):
+    """Texts to replace a translation that lacks a term.
 
     Attributes:
       beginnings: prefixes that end with the term, or with the word after it, so that the search
@@ -53,7 +53,7 @@ class Forced(NamedTuple):
     full_texts: list[str]
 
 
-def put_term(match: Match, source: str, target: str, alignment: Alignment) -> Forced:
+def insert_term(match: Match, source: str, target: str, alignment: Alignment) -> ForcedTexts:
     """Inserts a missing term into a translation.
 
     The term replaces the words aligned with it, or follows the translation of the preceding words.
@@ -66,28 +66,28 @@ def put_term(match: Match, source: str, target: str, alignment: Alignment) -> Fo
     """
     words = split_words(target)
     versions = [
-        _inserted(words, *place, match.term.target)
-        for place in _places(match, source, len(words), alignment)
+        _insert(words, *span, match.term.target)
+        for span in _candidate_spans(match, source, len(words), alignment)
     ]
-    beginnings = [begin for free, closed, _ in versions for begin in (free, closed)]
+    beginnings = [beginning for *pair, _ in versions for beginning in pair]
     full_texts = [text for _, _, text in versions]
-    return Forced(
+    return ForcedTexts(
         *(list(dict.fromkeys(map(" ".join, texts))) for texts in (beginnings, full_texts))
     )
 
 
-def _places(
+def _candidate_spans(
     match: Match, source: str, count: int, alignment: Alignment
 ) -> Iterator[tuple[int, int]]:
-    """Yields the ranges (first, end) of words that a term may replace."""
-    aligned = sorted(aligned_words(source, match, alignment))
+    """Yields the spans (first, end) of words that a term may replace; empty = insert there."""
+    aligned = sorted(aligned_word_numbers(source, match, alignment))
     runs = itertools.groupby(enumerate(aligned), lambda pair: pair[1] - pair[0])
     spans = [[word for _, word in run] for _, run in runs]
     for span in sorted(spans, key=len, reverse=True)[:2]:
         yield span[0], span[-1] + 1
     # After the aligned words, or after the translation of the nearest preceding word.
     end = aligned[-1] + 1 if aligned else 0
-    for word in reversed(range(min(words_of(source, match), default=0))):
+    for word in reversed(range(min(source_word_numbers(source, match), default=0))):
         if not end:
             end = max(
                 (target_word + 1 for number, target_word in alignment if number == word), default=0
@@ -95,22 +95,22 @@ def _places(
     yield min(end, count), min(end, count)
 
 
-def _inserted(words: Sequence[str], first: int, end: int, term: str) -> tuple[list[str], ...]:
-    """Returns the words with the term: up to the term, up to the next word, and all."""
+def _insert(words: Sequence[str], first: int, end: int, term: str) -> tuple[list[str], ...]:
+    """Returns the words with the term: up to the term, up to the word after it, and all words."""
     before, after = list(words[:first]), list(words[end:])
     leading = trailing = ""
     if first < end:
-        leading = _signs(_LEADING, words[first])
-        trailing = _signs(_TRAILING, words[end - 1]) if words[end - 1] != leading else ""
-    elif not after and before and (trailing := _signs(_TRAILING, before[-1])):
+        leading = _signs(_LEADING_SIGNS, words[first])
+        trailing = _signs(_TRAILING_SIGNS, words[end - 1]) if words[end - 1] != leading else ""
+    elif not after and before and (trailing := _signs(_TRAILING_SIGNS, before[-1])):
         # Insert the term before a full stop, not after it.
         before[-1] = before[-1].removesuffix(trailing)
         before = [word for word in before if word]
     if first == 0 and words and words[0][:1].isupper():
         term = term[:1].upper() + term[1:]
-    free = [*before, leading + term]
-    closed_text = [*before, leading + term + trailing]
-    return free, closed_text + after[:1], closed_text + after
+    up_to_term = [*before, leading + term]
+    with_trailing = [*before, leading + term + trailing]
+    return up_to_term, with_trailing + after[:1], with_trailing + after
 
 
 def _signs(pattern: re.Pattern[str], word: str) -> str:
@@ -123,7 +123,7 @@ class HintedLine(Prepared):
 
     def __init__(self, text: str, glossary: Glossary):
         super().__init__(text)
-        # Cached, since each translation of a sentence needs it.
+        # Cached, since each translation of a sentence needs the matches.
         self.matches = functools.cache(glossary.matches)
 
     def original(self, source: str) -> str:
@@ -141,11 +141,11 @@ class HintedLine(Prepared):
 
     def align(self, source: str, output: str, pairs: Alignment) -> Alignment:
         """See `Prepared`: words of a hint count as the last word of its term."""
-        return of_words_without_hints(pairs, source) if has_marks(source) else pairs
+        return without_hint_words(pairs, source) if has_marks(source) else pairs
 
 
 class TermStage(LineStage):
-    """Keeps the terms of a glossary.
+    """Enforces the terms of a glossary.
 
     The stage's note is a tuple with the `Use` of each term, in the order of the source; in a split
     line, positions are relative to the sentence.
@@ -168,13 +168,13 @@ class TermStage(LineStage):
                 "transforms=terms,augment={terms: 0.3}. For this model, set terms=hard.",
                 code="not_supported",
             )
-        self.glossary, self._hints = glossary, supports_term_hints
-        self._forces = mode == "hard" or (mode == "auto" and not supports_term_hints)
+        self.glossary, self._adds_hints = glossary, supports_term_hints
+        self._forces_terms = mode == "hard" or (mode == "auto" and not supports_term_hints)
 
     def prepare(self, line: str) -> HintedLine:
         """Adds hints if the model supports them, except to lines that contain marks."""
         text = line
-        if self._hints and not has_marks(line):
+        if self._adds_hints and not has_marks(line):
             matches = self.glossary.matches(line)
             text = with_hints(
                 line, ((match.start, match.end, match.term.target) for match in matches)
@@ -184,9 +184,9 @@ class TermStage(LineStage):
     def mend(self, drafts: Sequence[Draft], context: StageContext) -> None:
         """Forces missing terms, depending on the mode, and notes the use of each term."""
         sentences = list(map(_Sentence, drafts))
-        _find_uses(sentences, context)
-        if self._forces:
-            _force(sentences, context)
+        _set_uses(sentences, context)
+        if self._forces_terms:
+            _force_terms(sentences, context)
         for sentence in sentences:
             if sentence.uses:
                 sentence.draft.note(tuple(sentence.uses))
@@ -206,7 +206,7 @@ class TermStage(LineStage):
             counts[f"terms {use.kind}"] += 1
             if use.kind == MISSING:
                 term = use.match.term
-                counts[f"{_MISSING_TERM}{term.source} -> {term.target}"] += 1
+                counts[f"{_MISSING_PREFIX}{term.source} -> {term.target}"] += 1
         return counts
 
     def report(self, counts: Mapping[str, int]) -> Iterator[str]:
@@ -221,15 +221,15 @@ class TermStage(LineStage):
         )
         yield f"{total:,} terms of the glossary: {shares}"
         missing = {
-            name.removeprefix(_MISSING_TERM): count
+            name.removeprefix(_MISSING_PREFIX): count
             for name, count in counts.items()
-            if name.startswith(_MISSING_TERM)
+            if name.startswith(_MISSING_PREFIX)
         }
         by_count = sorted(missing, key=lambda name: (-missing[name], name))
-        for name in by_count[:_MAX_NAMED]:
+        for name in by_count[:_MAX_REPORTED]:
             yield f"  missing: {name} ({missing[name]:,} times)"
-        if len(by_count) > _MAX_NAMED:
-            yield f"  and {len(by_count) - _MAX_NAMED:,} others"
+        if len(by_count) > _MAX_REPORTED:
+            yield f"  and {len(by_count) - _MAX_REPORTED:,} others"
 
     def remarks(self, note: tuple[Use, ...]) -> Iterator[str]:
         """See `LineStage`."""
@@ -245,14 +245,14 @@ def glossary(path: str) -> "Callable[[Translator], Translator]":
 
 
 def with_terms(translator: "Translator", glossary: Glossary | None) -> "Translator":
-    """Returns a translator that keeps the terms of a glossary; None = the same translator."""
+    """Returns a translator that enforces the terms of a glossary; None = the same translator."""
     if glossary is None:
         return translator
-    terms = TermStage(
+    term_stage = TermStage(
         glossary, translator.config.terms, "terms" in translator.problem.pair_transforms
     )
-    stages = (stage for stage in translator.stages if stage.name != terms.name)
-    return translator.with_stages(*stages, terms)
+    stages = (stage for stage in translator.stages if stage.name != term_stage.name)
+    return translator.with_stages(*stages, term_stage)
 
 
 @dataclasses.dataclass
@@ -262,12 +262,12 @@ class _Sentence:
     Attributes:
       draft: its current translation.
       uses: uses of its terms.
-      tried: numbers of missing terms that could not be forced.
+      tried_terms: numbers of missing terms that could not be inserted.
     """
 
     draft: Draft
     uses: list[Use] = dataclasses.field(default_factory=list)
-    tried: set[int] = dataclasses.field(default_factory=set)
+    tried_terms: set[int] = dataclasses.field(default_factory=set)
 
     @functools.cached_property
     def text(self) -> str:
@@ -285,75 +285,75 @@ class _Sentence:
         return self.draft.output
 
     def costs(self) -> tuple[float, ...]:
-        """Returns the costs of the translation: those of earlier stages, and wrong placeholders."""
-        return *self.draft.costs(), number_broken(self.text, self.output)
+        """Returns the costs of earlier stages, and the number of wrong placeholders."""
+        return *self.draft.costs(), count_wrong(self.text, self.output)
 
-    def aligned(self, pairs: Alignment) -> Alignment:
-        """Returns pairs of words without those of hints."""
+    def convert(self, pairs: Alignment) -> Alignment:
+        """Converts an alignment to the words of the source without hints."""
         return self.draft.prepared.align(self.draft.source, self.output, pairs)
 
     def next_missing(self) -> int:
-        """Returns the number of the first missing term not yet tried, or -1."""
+        """Returns the number of the first missing term that was not tried, or -1."""
         numbers = (number for number, use in enumerate(self.uses) if use.kind == MISSING)
-        return next((number for number in numbers if number not in self.tried), -1)
+        return next((number for number in numbers if number not in self.tried_terms), -1)
 
 
 def _num_missing(uses: Iterable[Use]) -> int:
     return sum(use.kind == MISSING for use in uses)
 
 
-def _alignments(sentences: Sequence[_Sentence], model: StageContext) -> list[Alignment]:
+def _alignments(sentences: Sequence[_Sentence], context: StageContext) -> list[Alignment]:
     drafts = [sentence.draft for sentence in sentences]
-    alignments = model.align(drafts, [sentence.output for sentence in sentences])
-    return [sentence.aligned(pairs) for sentence, pairs in zip(sentences, alignments, strict=True)]
+    alignments = context.align(drafts, [sentence.output for sentence in sentences])
+    return [sentence.convert(pairs) for sentence, pairs in zip(sentences, alignments, strict=True)]
 
 
-def _find_uses(sentences: Sequence[_Sentence], model: StageContext) -> None:
-    """Sets the uses of the terms of sentences; the alignment confirms inflected forms."""
+def _set_uses(sentences: Sequence[_Sentence], context: StageContext) -> None:
+    """Sets the uses of terms in sentences; the alignment must confirm inflected forms."""
     for sentence in sentences:
         sentence.uses = find_uses(sentence.text, sentence.matches, sentence.output, anywhere=True)
-    unsure = [
+    unconfirmed = [
         sentence for sentence in sentences if any(use.kind == INFLECTED for use in sentence.uses)
     ]
-    if unsure:
-        for sentence, alignment in zip(unsure, _alignments(unsure, model), strict=True):
+    if unconfirmed:
+        for sentence, alignment in zip(unconfirmed, _alignments(unconfirmed, context), strict=True):
             sentence.uses = find_uses(sentence.text, sentence.matches, sentence.output, alignment)
 
 
-def _force(sentences: Sequence[_Sentence], model: StageContext) -> None:
+def _force_terms(sentences: Sequence[_Sentence], context: StageContext) -> None:
     """Inserts missing terms, one per sentence and round, in at most `_MAX_ROUNDS` rounds.
 
     Candidates are translations after a prefix that ends with the term, and the current translation
-    with the term inserted. The candidate with the most terms wins; of several, the most likely.
+    with the term inserted. The candidate with the most terms wins; on a tie, the most likely.
     """
     for _ in range(_MAX_ROUNDS):
         incomplete = [sentence for sentence in sentences if sentence.next_missing() >= 0]
         if not incomplete:
             break
-        extended: list[tuple[_Sentence, str]] = []
-        inserted: list[tuple[_Sentence, str]] = []
-        for sentence, alignment in zip(incomplete, _alignments(incomplete, model), strict=True):
+        to_extend: list[tuple[_Sentence, str]] = []
+        to_score: list[tuple[_Sentence, str]] = []
+        for sentence, alignment in zip(incomplete, _alignments(incomplete, context), strict=True):
             number = sentence.next_missing()
-            sentence.tried.add(number)
-            forced = put_term(
+            sentence.tried_terms.add(number)
+            forced = insert_term(
                 sentence.uses[number].match, sentence.text, sentence.output, alignment
             )
-            prefix = model.prefix(sentence.draft)
-            extended += [(sentence, text) for text in forced.beginnings if text.startswith(prefix)]
-            inserted += [(sentence, text) for text in forced.full_texts if text.startswith(prefix)]
+            prefix = context.prefix(sentence.draft)
+            to_extend += [(sentence, text) for text in forced.beginnings if text.startswith(prefix)]
+            to_score += [(sentence, text) for text in forced.full_texts if text.startswith(prefix)]
         drafts = [
-            *model.search(
-                [sentence.draft for sentence, _ in extended], [text for _, text in extended]
+            *context.search(
+                [sentence.draft for sentence, _ in to_extend], [text for _, text in to_extend]
             ),
-            *model.score(
-                [sentence.draft for sentence, _ in inserted], [text for _, text in inserted]
+            *context.score(
+                [sentence.draft for sentence, _ in to_score], [text for _, text in to_score]
             ),
         ]
-        owners = [sentence for sentence, _ in (*extended, *inserted)]
+        owners = [sentence for sentence, _ in (*to_extend, *to_score)]
         pairs = [
             (owner, _Sentence(draft)) for owner, draft in zip(owners, drafts, strict=True) if draft
         ]
-        _find_uses([candidate for _, candidate in pairs], model)
+        _set_uses([candidate for _, candidate in pairs], context)
         candidates: dict[int, list[_Sentence]] = {}
         for owner, candidate in pairs:
             candidates.setdefault(id(owner), []).append(candidate)
@@ -362,15 +362,15 @@ def _force(sentences: Sequence[_Sentence], model: StageContext) -> None:
 
 
 def _take_best(sentence: _Sentence, candidates: Sequence[_Sentence]) -> None:
-    """Takes the best candidate that has more terms, and no higher costs."""
+    """Takes the best candidate that has more terms and no higher costs, if there is one."""
     limit = sentence.costs()
-    fit = [candidate for candidate in candidates if candidate.costs() <= limit]
+    eligible = [candidate for candidate in candidates if candidate.costs() <= limit]
     best = min(
-        fit,
+        eligible,
         key=lambda candidate: (_num_missing(candidate.uses), -candidate.draft.score),
         default=sentence,
     )
     if _num_missing(best.uses) < _num_missing(sentence.uses):
         sentence.draft.take(best.draft)
         sentence.uses = best.uses
-        sentence.tried.clear()
+        sentence.tried_terms.clear()

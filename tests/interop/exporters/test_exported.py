@@ -13,7 +13,7 @@ from refusals import refused
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.environment import installed_versions
-from t2t_keras.interop.importers.weights import joint_pieces
+from t2t_keras.interop.importers.weights import lookup_tokenizer
 from t2t_keras.interop.tokenizers import SubwordTokenizer
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.formats import write_format
@@ -64,7 +64,7 @@ def test_the_readme_with_subwords(tmp_path, capsys, monkeypatch):
 def test_the_readme_with_pieces_that_are_looked_up(translator, tmp_path, capsys, monkeypatch):
     source = SentencePieceTokenizer.train(["x y"] * 9, 20, kind="char")
     known = [*source.pieces(range(4)), "A", "sentence."]
-    source = joint_pieces(source.model_bytes, known, "source.spm")
+    source = lookup_tokenizer(source.model_bytes, known, "source.spm")
     tokenizer = translator.tokenizer.with_source(source)
     sizes = tokenizer.vocab_size, None, tokenizer.source_vocab_size
     model = Transformer(*sizes, **greedy_exports.SIZES, share_embeddings="target")

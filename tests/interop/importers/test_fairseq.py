@@ -14,7 +14,7 @@ from torch_files import save_as_torch
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.interop.importers.fairseq import read_fairseq
 from t2t_keras.interop.importers.files import read_pytorch
-from t2t_keras.interop.importers.pickles import plain
+from t2t_keras.interop.importers.pickles import to_containers
 from t2t_keras.special_ids import SPACE
 from t2t_keras.text.tokenizer import vocabulary_settings
 from t2t_keras.training.checkpoints import load_model
@@ -79,7 +79,7 @@ def test_files_saved_again_as_the_documentation_says(tmp_path):
     unused = ("encoder.version", "decoder.embed_positions._float_tensor")
     unused_weights = dict.fromkeys((*unused, "encoder.layers.0.in_proj_weight"), np.ones(1))
     again = {
-        "args": plain(content["cfg"]["model"], "it"),
+        "args": to_containers(content["cfg"]["model"], "it"),
         "model": content["model"] | unused_weights,
     }
     again["optimizer_history"] = [{"num_updates": 5}, {"num_updates": 7}]
@@ -96,7 +96,7 @@ def test_files_saved_again_as_the_documentation_says(tmp_path):
 def test_an_output_of_its_own(tmp_path, output_name):
     """Nothing is tied: each of the three tables has its rows in our order."""
     content = read_pytorch(FOLDER / "many" / "checkpoint.pt")
-    values = plain(content["cfg"]["model"], "it")
+    values = to_containers(content["cfg"]["model"], "it")
     values |= {"share_all_embeddings": False, "share_decoder_input_output_embed": False}
     weights, random = dict(content["model"]), np.random.default_rng(1)
     names = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight", output_name)
@@ -119,7 +119,7 @@ def test_an_output_of_its_own(tmp_path, output_name):
 @pytest.mark.parametrize("name", ["encoder.layers.0.fc1.weight_g", "encoder.layers.0.fc3.bias"])
 def test_a_weight_without_counterpart_is_named(tmp_path, name):
     content = read_pytorch(SHARED / "checkpoint.pt")
-    again = {"args": plain(content["cfg"]["model"], "it"), "model": content["model"]}
+    again = {"args": to_containers(content["cfg"]["model"], "it"), "model": content["model"]}
     again["model"] |= {name: np.ones(1)}
     with refused("unknown_weight", name):
         read_fairseq(save_as_torch(again, tmp_path / "it.pt"), LANGUAGES, f"{SHARED},{SPM}")
@@ -127,7 +127,7 @@ def test_a_weight_without_counterpart_is_named(tmp_path, name):
 
 def test_another_task_is_refused(tmp_path):
     content = read_pytorch(SHARED / "checkpoint.pt")
-    values = plain(content["cfg"]["model"], "it")
+    values = to_containers(content["cfg"]["model"], "it")
     cfg = {"model": values, "task": {"_name": "other"}}
     for settings in ({"args": values | {"task": "other"}}, {"cfg": cfg}):
         path = save_as_torch(settings | {"model": content["model"]}, tmp_path / "it.pt")
@@ -139,7 +139,7 @@ def test_a_shorter_table_of_positions_ends_in_its_last_row(tmp_path):
     content = read_pytorch(FOLDER / "many" / "checkpoint.pt")
     weights, name = dict(content["model"]), "encoder.embed_positions.weight"
     weights[name] = shorter = np.asarray(weights[name])[:-3]
-    again = {"args": plain(content["cfg"]["model"], "it"), "model": weights}
+    again = {"args": to_containers(content["cfg"]["model"], "it"), "model": weights}
     path = save_as_torch(again, tmp_path / "shorter.pt")
     actual = read_fairseq(path, LANGUAGES, f"{FOLDER / 'many'},{SPM}")
     table, longer = (actual.weights[f"{side}_positions/table"] for side in ("source", "target"))

@@ -24,9 +24,9 @@ from t2t_keras.interop.importers.imported import make_run, read_model
 from t2t_keras.interop.importers.marian import read_huggingface, read_marian, read_vocabulary
 from t2t_keras.interop.importers.weights import (
     IdOrder,
-    equal_embeddings,
-    joint_pieces,
+    lookup_tokenizer,
     pieces_by_id,
+    reordered_embeddings,
 )
 from t2t_keras.layers.embedding import sinusoids
 from t2t_keras.serving.signatures import TranslationModule
@@ -358,7 +358,7 @@ def test_vocabularies_in_yaml(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("target", "projection", "one_vocabulary", "share"),
+    ("target", "projection", "same_pieces", "share"),
     [
         (1, 1, True, "all"),
         (1, 2, True, "input"),
@@ -368,10 +368,10 @@ def test_vocabularies_in_yaml(tmp_path):
         (1, 2, False, "none"),
     ],
 )
-def test_tables_that_are_equal_are_shared(target, projection, one_vocabulary, share):
+def test_tables_that_are_equal_are_shared(target, projection, same_pieces, share):
     tables = [np.full((3, 2), number) for number in (1, target, projection)]
     orders = 2 * [IdOrder(["</s>", "<unk>", "a"], 0, 1)]
-    name, actual = equal_embeddings(orders, *tables, None, one_vocabulary)
+    name, actual = reordered_embeddings(orders, *tables, None, same_pieces)
     assert name == share
     assert ("source_embedding/table/embeddings" in actual) == (share in ("target", "none"))
     assert any("reverse" in name for name in actual) == (share in ("input", "none"))
@@ -379,7 +379,7 @@ def test_tables_that_are_equal_are_shared(target, projection, one_vocabulary, sh
 
 @pytest.mark.parametrize("start", [False, True])
 def test_ids_of_another_toolkit_in_our_order(start):
-    order = IdOrder(["a", "<pad>", "b", "<unk>", "</s>"], 4, 3, padding=1, start=start)
+    order = IdOrder(["a", "<pad>", "b", "<unk>", "</s>"], 4, 3, padding=1, has_start=start)
     assert order.our_pieces == ["<pad>", "</s>", "<unk>", "a", "b", *["<start>"] * start]
     rows = [[0.0], [5.0], [4.0], [1.0], [3.0], *[[2.0]] * start]
     assert order.rows(np.array([[1.0], [2.0], [3.0], [4.0], [5.0]])).tolist() == rows
@@ -416,9 +416,9 @@ def test_a_model_has_three_of_four_pieces_of_its_list(same, num_others, is_refus
     ]
     if is_refused:
         with refused("other_vocabulary", f" {same + num_others} ", f" {same} are"):
-            joint_pieces(model.model_bytes, pieces, "it")
+            lookup_tokenizer(model.model_bytes, pieces, "it")
     else:
-        assert joint_pieces(model.model_bytes, pieces, "it").vocab_size == len(pieces)
+        assert lookup_tokenizer(model.model_bytes, pieces, "it").vocab_size == len(pieces)
 
 
 def test_words_that_a_model_calls_unknown_or_that_look_like_a_language():
@@ -426,7 +426,7 @@ def test_words_that_a_model_calls_unknown_or_that_look_like_a_language():
     proto.pieces[2].piece = proto.trainer_spec.unk_piece = "[UNK]"
     pieces = ["<pad>", "</s>", "<unk>", "[UNK]", ">>", ">>fra<<", "</s>"]
     pieces += [piece.piece for piece in proto.pieces[3:]]
-    actual = joint_pieces(proto.SerializeToString(), pieces, "it").vocabulary()
+    actual = lookup_tokenizer(proto.SerializeToString(), pieces, "it").vocabulary()
     assert (actual["[UNK]"], actual[">>"], actual["\u2581>>fra<<"], actual["</s>#6"]) == (
         3,
         4,
@@ -439,7 +439,7 @@ def test_vocabularies_of_sentencepiece():
     file, lines = SHARED / "source.spm", ["The dog sees the sea.", "", "Zoë ﬂies to 東京, ß!"]
     original = sentencepiece.SentencePieceProcessor(model_file=str(file))
     order = read_vocabulary(file, original.get_piece_size())
-    tokenizer = joint_pieces(file.read_bytes(), order.our_pieces, file)
+    tokenizer = lookup_tokenizer(file.read_bytes(), order.our_pieces, file)
     assert tokenizer.vocab_size == original.get_piece_size() + 1
     # Padding is new, and what follows it is as it was.
     expected = [[i + 1 for i in ids] for ids in original.encode(lines, add_eos=True)]

@@ -11,14 +11,14 @@ from refusals import refused
 from t2t_keras.interop.importers import fairseq, marian, tensor2tensor
 from t2t_keras.interop.importers.files import read_pytorch, read_yaml
 from t2t_keras.interop.importers.imported import Settings
-from t2t_keras.interop.importers.pickles import plain
+from t2t_keras.interop.importers.pickles import to_containers
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
 
 def fairseq_settings():
     checkpoint = read_pytorch(FIXTURES / "fairseq" / "shared" / "checkpoint.pt")
-    return plain(checkpoint["cfg"]["model"], "it")
+    return to_containers(checkpoint["cfg"]["model"], "it")
 
 
 def marian_settings():

@@ -19,13 +19,13 @@ import pytest
 from t2t_keras.errors import UserError
 from t2t_keras.interop.importers.files import (
     checkpoint_prefix,
-    named_beside,
+    find_recorded_file,
     read_file,
     read_pytorch,
     read_yaml,
 )
 from t2t_keras.interop.importers.imported import read_model
-from t2t_keras.interop.importers.pickles import plain
+from t2t_keras.interop.importers.pickles import to_containers
 from t2t_keras.text.tokenizer import Tokenizer
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -178,7 +178,7 @@ def test_what_is_nested_without_end_is_refused(value, tmp_path):
 
 def test_values_that_are_shared_are_kept():
     shared = {"a": [1, (2, "b")]}
-    assert plain([shared, shared], "it") == [shared, shared]
+    assert to_containers([shared, shared], "it") == [shared, shared]
 
 
 ALIASES = "a0: &a0 [x, x]\n" + "".join(
@@ -262,8 +262,8 @@ def test_a_file_is_that_of_the_first_folder_that_has_it(tmp_path):
         (folder / f"only_{folder.name}").touch()
     for folder in folders[1:]:
         (folder / "both").touch()
-    assert named_beside("both", *folders) == folders[1] / "both"
-    assert named_beside("/x/only_c", *folders) == folders[2] / "only_c"
+    assert find_recorded_file("both", *folders) == folders[1] / "both"
+    assert find_recorded_file("/x/only_c", *folders) == folders[2] / "only_c"
     for name in ("a\0b", "none"):
         assert code_of(read_file, tmp_path / name) == "not_read"
 

@@ -1,6 +1,6 @@
 from refusals import refused
 
-from t2t_keras.interop.importers.weights import joint_pieces
+from t2t_keras.interop.importers.weights import lookup_tokenizer
 from t2t_keras.interop.tokenizers import LookedUpPieces
 from t2t_keras.special_ids import UNKNOWN_ID
 from t2t_keras.text.tokenizer import Tokenizer
@@ -8,7 +8,7 @@ from t2t_keras.text.tokenizer import Tokenizer
 
 def test_pieces_that_are_not_in_the_list_are_unknown(tokenizer, tmp_path):
     listed = tokenizer.pieces(range(tokenizer.vocab_size - 9))
-    looked_up = joint_pieces(tokenizer.model_bytes, listed, "it")
+    looked_up = lookup_tokenizer(tokenizer.model_bytes, listed, "it")
     file = looked_up.record()["file"]
     looked_up.save(tmp_path)
     loaded = Tokenizer.load(tmp_path / file)

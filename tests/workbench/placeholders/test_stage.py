@@ -18,7 +18,7 @@ from t2t_keras.text.tokenizer import SentencePieceTokenizer
 from t2t_keras.workbench.markup.translator import translate_markup
 from t2t_keras.workbench.placeholders import is_reordered, missing
 from t2t_keras.workbench.placeholders.finding import SYMBOLS
-from t2t_keras.workbench.placeholders.stage import number_broken, repaired
+from t2t_keras.workbench.placeholders.stage import count_wrong, repair
 from t2t_keras.workbench.terms.glossary import Glossary
 from t2t_keras.workbench.terms.stage import with_terms
 
@@ -273,7 +273,7 @@ PIECES = (
     ],
 )
 def test_places(source, target, alignment, expected):
-    assert repaired(source, target, alignment) == expected
+    assert repair(source, target, alignment) == expected
 
 
 @pytest.mark.parametrize(
@@ -286,16 +286,16 @@ def test_places(source, target, alignment, expected):
     ],
 )
 def test_broken_placeholders_are_counted(source, target, count):
-    assert number_broken(source, target) == count
+    assert count_wrong(source, target) == count
 
 
 def test_a_kept_piece_takes_the_place_of_what_it_became():
     alignment = [(0, 0), (1, 1), (2, 2)]
-    assert repaired("a book .", "ein „Buch“ .", alignment, ["book"]) == "ein „book“ ."
+    assert repair("a book .", "ein „Buch“ .", alignment, ["book"]) == "ein „book“ ."
     # Not of words that are far apart, and not of a placeholder.
     target = "ein „Buch“ . da war noch eins"
-    assert repaired("a book .", target, [(1, 1), (1, 6)], ["book"]) == f"{target} book"
-    assert repaired("the book %s", "das %s hier", [(1, 1)], ["book"]) == "das %s book hier"
+    assert repair("a book .", target, [(1, 1), (1, 6)], ["book"]) == f"{target} book"
+    assert repair("the book %s", "das %s hier", [(1, 1)], ["book"]) == "das %s book hier"
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_a_kept_piece_takes_the_place_of_what_it_became():
     ],
 )
 def test_a_kept_piece_leaves_other_words_alone(source, target, expected):
-    assert repaired(source, target, [], ["e", "in", "E"]) == expected
+    assert repair(source, target, [], ["e", "in", "E"]) == expected
 
 
 @pytest.mark.parametrize("target", ["", "wort " * 99, "% A www.;<B " * 99])
@@ -316,9 +316,9 @@ def test_work_is_in_proportion_to_the_text(motif, target):
     alignment = [(number, number) for number in range(100)]
 
     def work(count):
-        actual = repaired(motif * count, target, alignment, ["word"])
+        actual = repair(motif * count, target, alignment, ["word"])
         assert missing(motif * count, actual, ["word"]) == ([], [])
-        return work_of(lambda: repaired(motif * count, target, alignment, ["word"]))
+        return work_of(lambda: repair(motif * count, target, alignment, ["word"]))
 
     assert work(400) < 4.4 * work(100)
 
@@ -326,7 +326,7 @@ def test_work_is_in_proportion_to_the_text(motif, target):
 @pytest.mark.parametrize("count", [64, 65])
 def test_at_most_64_lost_placeholders_are_placed(count):
     source = "a " + " ".join(f"%x{number}" for number in range(count)) + " b"
-    actual = repaired(source, "A B", [(0, 0), (count + 1, 1)])
+    actual = repair(source, "A B", [(0, 0), (count + 1, 1)])
     assert actual.endswith("B") == (count == 64)
     assert missing(source, actual) == ([], [])
 
@@ -338,6 +338,6 @@ def test_whatever_a_model_writes():
         target = "".join(draw.choices([*PIECES, *[" "] * 9], k=draw.randint(0, 12)))
         words = len(source.split())
         alignment = [(draw.randrange(words), i) for i in range(len(target.split()))]
-        actual = repaired(source, target, alignment)
+        actual = repair(source, target, alignment)
         assert missing(source, actual) == ([], []), (source, target)
         assert not is_reordered(source, actual)

@@ -25,7 +25,7 @@ from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.interop.importers.weights import joint_pieces
+from t2t_keras.interop.importers.weights import lookup_tokenizer
 from t2t_keras.serving.formats import write_format
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.workbench.server.models import ModelSource, ServedModel, Watcher
@@ -307,7 +307,7 @@ def test_a_run_with_another_vocabulary_is_loaded_anew(run):
     source, translator = ModelSource.parse(f"en-de={run.path}"), Translator.from_run(run.path)
     assert source.newer_weights(translator) is not None
     tokenizer = translator.tokenizer
-    pieces = joint_pieces(tokenizer.model_bytes, tokenizer.pieces(range(299)), "vocab.model")
+    pieces = lookup_tokenizer(tokenizer.model_bytes, tokenizer.pieces(range(299)), "vocab.model")
     other_source = SimpleNamespace(model_bytes=tokenizer.model_bytes, source=pieces)
     for other in (pieces, other_source):
         translator.run_config = dataclasses.replace(translator.run_config, tokenizer=other)

@@ -7,10 +7,10 @@ from t2t_keras.workbench.terms.glossary import (
     Glossary,
     Term,
     has_marks,
-    of_words_without_hints,
-    original_words,
-    places_with_hints,
+    original_word_numbers,
+    positions_with_hints,
     with_hints,
+    without_hint_words,
     without_hints,
 )
 
@@ -173,14 +173,14 @@ def test_hints_stand_behind_their_terms_and_leave_the_rest_as_it_is():
     ],
 )
 def test_words_of_a_hint_count_as_the_word_before(hinted, numbers):
-    assert original_words(hinted) == numbers
+    assert original_word_numbers(hinted) == numbers
     plain = len(without_hints(hinted).split())
     assert set(numbers) == set(range(plain))
 
 
 @pytest.mark.parametrize("front", ["", "<2de> "])
 def test_places_in_a_text_with_hints(front):
-    places = places_with_hints(front + HINTED, len(TEXT))
+    places = positions_with_hints(front + HINTED, len(TEXT))
     assert "".join((front + HINTED)[place] for place in places[:-1]) == TEXT
     assert places[-1] == len(front + HINTED)
 
@@ -188,4 +188,4 @@ def test_places_in_a_text_with_hints(front):
 def test_alignments_without_hints():
     # "Wurst" is aligned with a word of the hint and with the dog.
     pairs = [(0, 0), (3, 1), (5, 1), (11, 2)]
-    assert of_words_without_hints(pairs, HINTED) == [(0, 0), (2, 1), (4, 2)]
+    assert without_hint_words(pairs, HINTED) == [(0, 0), (2, 1), (4, 2)]

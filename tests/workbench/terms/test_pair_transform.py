@@ -17,7 +17,7 @@ from t2t_keras.workbench.terms.glossary import MARKS, tokens_of, without_hints
 from t2t_keras.workbench.terms.pair_transform import (
     HintDrawer,
     Lexicon,
-    affordable_pairs,
+    estimate_max_pairs,
     learn_lexicon,
 )
 
@@ -71,7 +71,7 @@ def pairs():
 
 
 def test_probabilities_are_those_of_the_model(pairs, monkeypatch):
-    monkeypatch.setattr("t2t_keras.workbench.terms.pair_transform._CELLS_AT_ONCE", 50)
+    monkeypatch.setattr("t2t_keras.workbench.terms.pair_transform._MAX_BLOCK_CELLS", 50)
     some = pairs[:40]
     lexicon = learn_lexicon(some)
     words = [[side.casefold().split() for side in pair] for pair in some]
@@ -93,14 +93,14 @@ def test_links(pairs):
     lexicon = learn_lexicon(pairs)
     for source, target in pairs[:50]:
         sides = tokens_of(source), tokens_of(target)
-        links = lexicon.links(*sides)
+        links = lexicon.align(*sides)
         assert all(WORDS[sides[0][i].text] == sides[1][j].text.casefold() for i, j in links)
         assert {sides[0][i].text for i, _ in links} == set(source.split())
         assert len({j for _, j in links}) == len(links)
-    assert lexicon.links([], tokens_of("le chien")) == []
-    twice = lexicon.links(tokens_of("dog the dog"), tokens_of("chien le chien"))
+    assert lexicon.align([], tokens_of("le chien")) == []
+    twice = lexicon.align(tokens_of("dog the dog"), tokens_of("chien le chien"))
     assert twice == [(0, 0), (1, 1), (2, 2)]
-    unknown = lexicon.links(tokens_of("a THE cat"), tokens_of("un chat LE"))
+    unknown = lexicon.align(tokens_of("a THE cat"), tokens_of("un chat LE"))
     assert unknown == [(1, 2)]
 
 
@@ -127,7 +127,7 @@ def test_little_text():
         lexicon = learn_lexicon(nothing)
         assert len(lexicon) == 0
         assert lexicon.translations("a") == {}
-        assert lexicon.links(tokens_of("a"), tokens_of("b")) == []
+        assert lexicon.align(tokens_of("a"), tokens_of("b")) == []
         assert Lexicon.from_bytes(lexicon.to_bytes()).sources == []
     one = learn_lexicon([("dog", "chien")])
     assert one.translations("dog") == pytest.approx({"chien": 1.0})
@@ -138,8 +138,8 @@ def test_so_many_pairs_as_memory_holds(pairs, monkeypatch):
     cells = np.cumsum([len(source.split()) * len(target.split()) for source, target in pairs])
     fit = int((cells <= 400).sum())
     assert learn_lexicon(pairs).to_bytes() == learn_lexicon(pairs[:fit]).to_bytes()
-    assert affordable_pairs(pairs) == 400 * len(pairs) // cells[-1]
-    assert affordable_pairs([]) == 1
+    assert estimate_max_pairs(pairs) == 400 * len(pairs) // cells[-1]
+    assert estimate_max_pairs([]) == 1
 
 
 PAIRS = [

@@ -5,7 +5,7 @@ from counted_work import work_of
 
 from t2t_keras.text.alignment import split_words
 from t2t_keras.workbench.terms.glossary import Glossary
-from t2t_keras.workbench.terms.stage import put_term
+from t2t_keras.workbench.terms.stage import insert_term
 from t2t_keras.workbench.terms.uses import find_uses, same_stem
 
 GLOSSARY = Glossary.of(
@@ -198,21 +198,21 @@ def test_work_is_in_proportion_to_the_texts(terms, source, target):
 def test_a_missing_term_is_put_in(target, alignment, beginnings, full_texts):
     source = "The dog sleeps"
     [match] = GLOSSARY.matches(source)
-    assert put_term(match, source, target, alignment) == (beginnings, full_texts)
+    assert insert_term(match, source, target, alignment) == (beginnings, full_texts)
 
 
 def test_a_term_follows_the_translation_of_the_nearest_word_in_front():
     source = "see the big dog"
     [match] = GLOSSARY.matches(source)
-    actual = put_term(match, source, "sehe den großen da", [(0, 0), (2, 2)])
+    actual = insert_term(match, source, "sehe den großen da", [(0, 0), (2, 2)])
     assert actual.full_texts == ["sehe den großen Hund da"]
 
 
 def test_a_capital_at_the_beginning():
     [match] = Glossary.of([("big", "grOß")]).matches("big dogs")
-    actual = put_term(match, "big dogs", "Kleine Hunde", [(0, 0), (1, 1)])
+    actual = insert_term(match, "big dogs", "Kleine Hunde", [(0, 0), (1, 1)])
     assert actual.full_texts == ["GrOß Hunde", "Kleine grOß Hunde"]
-    assert put_term(match, "big dogs", "kleine Hunde", [(0, 0)]).full_texts[0] == "grOß Hunde"
+    assert insert_term(match, "big dogs", "kleine Hunde", [(0, 0)]).full_texts[0] == "grOß Hunde"
 
 
 def test_words_are_divided_by_ascii_white_space():
