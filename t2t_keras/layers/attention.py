@@ -18,16 +18,16 @@ from t2t_keras.layers.base import (
     clone_weight_options,
     pop_alias,
     pop_weight_options,
-    rows_of,
+    projection_layout,
     serialize_weight_options,
 )
-from t2t_keras.layers.embedding import rotated
+from t2t_keras.layers.embedding import rotate
 
 # In place of the paper's -inf: its exponential is exactly 0 in float32, and a row without any
 # visible key stays finite.
-_HIDDEN = -1e9
+_HIDDEN_SCORE = -1e9
 # The products of shorter blocks cost more to launch than to compute.
-_SHORTEST_BLOCK = 16
+_MIN_BLOCK_LENGTH = 16
 
 
 def scaled_dot_product_attention(query, key, value, mask=None, dropout=None, training=None):
@@ -55,12 +55,12 @@ def scaled_dot_product_attention(query, key, value, mask=None, dropout=None, tra
 
 
 def attention_over_parts(query, parts, mask=None):
-    """The same over keys and values in several tensors, without joining them, and without dropout.
+    """Attends to keys and values in several tensors, without joining them and without dropout.
 
     Args:
       query: [..., query length, d_k].
-      parts: {"key": [..., length, d_k], "value": [..., length, d_v]} each. A graph must know the
-        lengths of all but the first.
+      parts: keys and values, each {"key": [..., length, d_k], "value": [..., length, d_v]}. A graph
+        must know all lengths except the first.
       mask: boolean, broadcastable to [..., query length, length of all parts]; True = visible.
 
     Returns:
@@ -70,17 +70,17 @@ def attention_over_parts(query, parts, mask=None):
     scores = [ops.matmul(query, ops.swapaxes(part["key"], -1, -2)) for part in parts]
     scores = ops.concatenate(scores, axis=-1)
     weights = _attention_weights(scores, mask, parts[0]["value"].dtype)
-    rest, attended = weights, []
+    remaining_weights, outputs = weights, []
     for part in reversed(parts[1:]):
         length = part["key"].shape[-2]
-        attended.append(ops.matmul(rest[..., -length:], part["value"]))
-        rest = rest[..., :-length]
-    return sum(attended, ops.matmul(rest, parts[0]["value"])), weights
+        outputs.append(ops.matmul(remaining_weights[..., -length:], part["value"]))
+        remaining_weights = remaining_weights[..., :-length]
+    return sum(outputs, ops.matmul(remaining_weights, parts[0]["value"])), weights
 
 
 def _attention_weights(scores, mask, dtype):
     scores = ops.cast(scores, "float32")
-    scores = scores if mask is None else ops.where(mask, scores, _HIDDEN)
+    scores = scores if mask is None else ops.where(mask, scores, _HIDDEN_SCORE)
     weights = ops.softmax(scores, axis=-1)
     return ops.cast(weights if mask is None else ops.where(mask, weights, 0.0), dtype)
 
@@ -90,12 +90,12 @@ def visible_keys(mask):
     return ops.expand_dims(ops.cast(mask, "bool"), axis=(1, 2))
 
 
-def _ahead(part, positions):
-    """Returns how far each key is ahead of queries at these positions, [query, key length]."""
-    return ops.arange(_length(part)) - ops.expand_dims(positions, axis=1)
+def _key_offsets(part, positions):
+    """Returns each key's position minus each query's position, [query length, key length]."""
+    return ops.arange(_key_length(part)) - ops.expand_dims(positions, axis=1)
 
 
-def _length(part):
+def _key_length(part):
     return ops.shape(part["key"])[2]
 
 
@@ -103,7 +103,7 @@ def _length(part):
 class MultiHeadAttention(ShapePreservingLayer):
     """Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
-    Section 3.2.2. Called like `keras.layers.MultiHeadAttention`. Numbers differ in four ways:
+    Section 3.2.2. Called like `keras.layers.MultiHeadAttention`, but four things differ:
     there are no biases by default; W^Q, W^K and W^V side by side are initialised as one Glorot
     uniform matrix, as in tensor2tensor's first versions; a query that sees no key attends to
     nothing: its heads are zeros; and scores are returned after dropout. num_heads · key_dim need
@@ -116,8 +116,8 @@ class MultiHeadAttention(ShapePreservingLayer):
       dropout: share of attention weights dropped (0 in the paper).
       use_bias: whether the projections have biases (none in the paper).
       seed: seed of the dropout.
-      rotary: whether queries and keys are turned by their positions; for self-attention.
-      table_length: of rotary positions, see `sinusoids`.
+      rotary: whether queries and keys are rotated by their positions; for self-attention.
+      table_length: for rotary positions, see `sinusoids`.
       **kwargs: `kernel_initializer`, `bias_initializer`, `kernel_regularizer`, `bias_regularizer`,
         `kernel_constraint` and `bias_constraint` of the four projections, and what every Keras
         layer takes.
@@ -127,25 +127,25 @@ class MultiHeadAttention(ShapePreservingLayer):
       value: [batch, key length, width]; default `query` (self-attention).
       key: [batch, key length, width]; default `value`.
       query_mask: boolean [batch, query length], True = a token; other queries attend to nothing.
-        The default of this mask and of the next two is the Keras mask of their tensor.
-      value_mask: boolean [batch, key length], True = visible. Values that are hidden must be finite
-        all the same, as 0 times NaN or infinity is NaN.
+        By default this mask and the next two are the Keras masks of their tensors.
+      value_mask: boolean [batch, key length], True = visible. Hidden values must be finite too, as
+        0 times NaN or infinity is NaN.
       key_mask: likewise, combined (AND) with `value_mask`.
       attention_mask: boolean, True = visible; [query length, key length], [batch, query length,
         key length] or [batch, heads, query length, key length]. Combined (AND) with the others.
       return_attention_scores: whether the attention weights are returned as well.
       training: whether dropout acts.
-      use_causal_mask: whether position i may attend to positions up to i only (section 3.2.3).
+      use_causal_mask: whether position i may attend only to positions up to i (section 3.2.3).
         In another layout, query and value must have the same length.
       layout: the `Layout` of the query. In a `RaggedLayout` self-attention needs a `value_mask`,
         unless `use_causal_mask` already hides all padding.
 
     Returns:
       [batch, query length, d_model], in the layout of the query; and the weights after softmax and
-      dropout, [batch, heads, query length, key length], if they are asked for.
+      dropout, [batch, heads, query length, key length], if requested.
 
     Raises:
-      UserError: a size below 1, an input or a mask of another shape, or a mask of floats.
+      UserError: a size below 1, an input or a mask of the wrong shape, or a mask of floats.
 
     Example:
       >>> x = keras.random.normal((2, 5, 512))
@@ -181,7 +181,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         check_sizes(self, num_heads=1, key_dim=1, value_dim=1)
         if rotary and key_dim % 2:
             raise UserError(
-                f"rotary turns pairs: expected an even key_dim (d_k), got {key_dim}.",
+                f"rotary rotates pairs: expected an even key_dim (d_k), got {key_dim}.",
                 code="bad_size",
             )
         self.attention_dropout = Dropout(dropout, seed=seed, dtype=self.dtype_policy)
@@ -191,10 +191,10 @@ class MultiHeadAttention(ShapePreservingLayer):
         d_model = query_shape[-1]
         value_width = (value_shape or query_shape)[-1]
         key_width = (key_shape or value_shape or query_shape)[-1]
-        keys, values = self.num_heads * self.key_dim, self.num_heads * self.value_dim
+        keys_width, values_width = self.num_heads * self.key_dim, self.num_heads * self.value_dim
 
-        def projection(name, width, new_width, fans):
-            limit = (6 / fans) ** 0.5
+        def make_projection(name, width, new_width, fan_sum):
+            limit = (6 / fan_sum) ** 0.5
             options = {"kernel_initializer": keras.initializers.RandomUniform(-limit, limit)}
             options |= clone_weight_options(self._weight_options)
             options |= {"use_bias": self.use_bias, "dtype": self.dtype_policy, "name": name}
@@ -202,16 +202,17 @@ class MultiHeadAttention(ShapePreservingLayer):
             dense.build((None, width))
             return dense
 
-        # With three separate Glorot matrices, what is averaged over a sentence is larger, and its
-        # positions become more alike from layer to layer: attention is learned late, or never.
-        together = d_model + 2 * keys + values
-        self.query_projection = projection("query", d_model, keys, fans=together)
-        self.key_projection = projection("key", key_width, keys, fans=together)
-        self.value_projection = projection("value", value_width, values, fans=together)
-        self.output_projection = projection("output", values, d_model, fans=values + d_model)
+        # With three separate Glorot matrices, averages over a sentence are larger, and its
+        # positions become more alike from layer to layer: attention is learned late or never.
+        fan_sum = d_model + 2 * keys_width + values_width
+        self.query_projection = make_projection("query", d_model, keys_width, fan_sum)
+        self.key_projection = make_projection("key", key_width, keys_width, fan_sum)
+        self.value_projection = make_projection("value", value_width, values_width, fan_sum)
+        fan_sum = values_width + d_model
+        self.output_projection = make_projection("output", values_width, d_model, fan_sum)
 
     def __call__(self, query, value=None, key=None, *args, **kwargs):
-        """Calls the layer; a `value` that is the query is self-attention."""
+        """Calls the layer; if `value` is the query itself, it is self-attention."""
         # Compare identities before Keras casts the inputs, which would create two tensors.
         key = None if key is value else key
         value = None if value is query else value
@@ -233,10 +234,10 @@ class MultiHeadAttention(ShapePreservingLayer):
     ):
         """See the class."""
         check_shape(self, "query", query, layout.axes)
-        # What is in rows does not tell its length: it is taken to be that of the keys.
-        length = None if value is None or layout is not AS_IS else ops.shape(query)[1]
+        # The length of a query in rows is unknown, and assumed to be that of the keys.
+        query_length = None if value is None or layout is not AS_IS else ops.shape(query)[1]
         value, value_layout = (query, layout) if value is None else (value, AS_IS)
-        # Keras fills in masks by itself only beside a second tensor.
+        # Keras itself passes masks only to a layer with several input tensors.
         query_mask = get_keras_mask(query) if query_mask is None else query_mask
         value_mask = get_keras_mask(value) if value_mask is None else value_mask
         if key is not None:
@@ -246,7 +247,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         masks = query_mask, value_mask, key_mask, attention_mask
         positions = None
         if use_causal_mask:
-            positions = ops.arange(_length(part) if length is None else length)
+            positions = ops.arange(_key_length(part) if query_length is None else query_length)
         return self.attend(
             query,
             [part],
@@ -257,13 +258,13 @@ class MultiHeadAttention(ShapePreservingLayer):
         )
 
     def keys_and_values(self, value, layout=AS_IS, position=None, key=None):
-        """Projects what is attended to; decoding caches what this returns.
+        """Projects keys and values; decoding caches the result.
 
         Args:
           value: [batch, key length, width], or in another layout.
           layout: its `Layout`.
-          position: of all rows of it, an integer or an int32 scalar; None = 0, 1, 2, ...
-          key: [batch, key length, width] that keys are made from; default `value`.
+          position: see `rotate`.
+          key: [batch, key length, width], from which keys are made; default `value`.
 
         Returns:
           {"key": [batch, heads, key length, d_k], "value": [batch, heads, key length, d_v]}.
@@ -273,7 +274,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         check_shape(self, "key", key, key_layout.axes)
         keys = self._split_heads(key, self.key_projection, self.key_dim, key_layout)
         return {
-            "key": rotated(keys, position, self.table_length) if self.rotary else keys,
+            "key": rotate(keys, position, self.table_length) if self.rotary else keys,
             "value": self._split_heads(value, self.value_projection, self.value_dim, layout),
         }
 
@@ -302,24 +303,24 @@ class MultiHeadAttention(ShapePreservingLayer):
         """
         masks = dict(query_mask=query_mask, value_mask=value_mask, key_mask=key_mask)
         masks = {name: mask for name, mask in masks.items() if mask is not None}
-        keys, visible = part["key"].shape[2] or "keys", []
+        key_axis, conditions = part["key"].shape[2] or "keys", []
         for name, mask in masks.items():
-            is_of_queries = name == "query_mask"
-            shape = "batch", "queries" if is_of_queries else keys
-            boolean = self._boolean(name, mask, shape)
-            visible.append(ops.expand_dims(boolean, axis=(1, 3) if is_of_queries else (1, 2)))
+            is_query_mask = name == "query_mask"
+            shape = "batch", "queries" if is_query_mask else key_axis
+            mask = self._boolean_mask(name, mask, shape)
+            conditions.append(ops.expand_dims(mask, axis=(1, 3) if is_query_mask else (1, 2)))
         if causal_positions is not None:
-            visible.append(_ahead(part, causal_positions) <= 0)
+            conditions.append(_key_offsets(part, causal_positions) <= 0)
         if attention_mask is not None:
-            scores = "queries", keys
-            shapes = scores, ("batch", *scores), ("batch", self.num_heads, *scores)
-            boolean = self._boolean("attention_mask", attention_mask, *shapes)
-            rank = len(boolean.shape)
-            visible.append(ops.expand_dims(boolean, axis=1) if rank == 3 else boolean)
-        return functools.reduce(ops.logical_and, visible) if visible else None
+            score_axes = "queries", key_axis
+            shapes = score_axes, ("batch", *score_axes), ("batch", self.num_heads, *score_axes)
+            mask = self._boolean_mask("attention_mask", attention_mask, *shapes)
+            rank = len(mask.shape)
+            conditions.append(ops.expand_dims(mask, axis=1) if rank == 3 else mask)
+        return functools.reduce(ops.logical_and, conditions) if conditions else None
 
-    def _boolean(self, name, mask, *shapes):
-        """Returns a mask of booleans, integers or lists of them as a tensor of booleans."""
+    def _boolean_mask(self, name, mask, *shapes):
+        """Returns a mask of booleans or integers, maybe in lists, as a tensor of booleans."""
         mask = ops.convert_to_tensor(mask)
         check_no_floats(self, name, mask)
         check_shape(self, name, mask, *shapes)
@@ -340,70 +341,70 @@ class MultiHeadAttention(ShapePreservingLayer):
         Args:
           query: [batch, query length, d_model], or in another layout.
           parts: results of `keys_and_values`, whose keys follow each other. Attention to several
-            is without dropout.
+            has no dropout.
           mask: boolean, broadcastable to [batch, heads, query length, length of all keys]; True =
             visible.
-          position: of all rows of the query; None = 0, 1, 2, ...
+          position: position of the query, see `rotate`.
           layout: the `Layout` of the query.
           return_attention_scores: see the class.
           training: likewise.
 
         Returns:
-          As a call.
+          See the class.
         """
-        queries = self._queries(query, layout, position)
-        # A search starts with a part without keys.
+        queries = self._project_queries(query, layout, position)
+        # A search starts with a part that has no keys.
         parts = [part for part in parts if part["key"].shape[-2] != 0] or parts[:1]
         if len(parts) == 1:
             options = dict(dropout=self.attention_dropout, training=training)
             heads, weights = scaled_dot_product_attention(queries, **parts[0], mask=mask, **options)
         else:
             heads, weights = attention_over_parts(queries, parts, mask)
-        joined = self._join_heads(heads, layout)
-        return (joined, weights) if return_attention_scores else joined
+        output = self._join_heads(heads, layout)
+        return (output, weights) if return_attention_scores else output
 
-    def _queries(self, x, layout, position=None):
+    def _project_queries(self, x, layout, position=None):
         check_shape(self, "query", x, layout.axes)
         queries = self._split_heads(x, self.query_projection, self.key_dim, layout)
-        return rotated(queries, position, self.table_length) if self.rotary else queries
+        return rotate(queries, position, self.table_length) if self.rotary else queries
 
     def _split_heads(self, x, projection, width, layout):
-        rows = rows_of(x, layout)
-        x = x if rows is layout else rows.pack(x)
-        heads = rows.unpack(projection(x), self.num_heads, width)
+        row_layout = projection_layout(x, layout)
+        x = x if row_layout is layout else row_layout.pack(x)
+        heads = row_layout.unpack(projection(x), self.num_heads, width)
         return ops.transpose(heads, (0, 2, 1, 3))
 
     def _join_heads(self, heads, layout):
         heads = ops.transpose(heads, (0, 2, 1, 3))
-        rows = rows_of(heads, layout)
-        joined = self.output_projection(rows.pack(heads, self.num_heads * self.value_dim))
-        return joined if rows is layout else rows.unpack(joined)
+        row_layout = projection_layout(heads, layout)
+        output = self.output_projection(row_layout.pack(heads, self.num_heads * self.value_dim))
+        return output if row_layout is layout else row_layout.unpack(output)
 
-    # Symbols pass through the call itself: it returns weights as well, and refuses wrong shapes.
+    # Symbolic tensors pass through `call`, which may return weights too and refuses wrong shapes.
     compute_output_spec = keras.Operation.compute_output_spec
 
     def get_config(self):
         """Returns the constructor's arguments."""
         names = ("num_heads", "key_dim", "value_dim", "use_bias", "seed", "rotary", "table_length")
-        own = {name: getattr(self, name) for name in names}
-        own["dropout"] = self.attention_dropout.rate
-        return {**super().get_config(), **own, **serialize_weight_options(self._weight_options)}
+        config = {name: getattr(self, name) for name in names}
+        config["dropout"] = self.attention_dropout.rate
+        return {**super().get_config(), **config, **serialize_weight_options(self._weight_options)}
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
 class RestrictedSelfAttention(MultiHeadAttention):
     """Self-attention in which position i sees the positions j with |i - j| <= radius (section 4).
 
-    Its cost is r·n·d for r = 2·radius + 1, where that of `MultiHeadAttention` is n²·d. With an
-    `attention_mask`, or if the attention weights are returned, all n² weights are computed.
+    It costs r·n·d for r = 2·radius + 1, where `MultiHeadAttention` costs n²·d. With an
+    `attention_mask`, or if the attention weights are returned, it computes all n² weights.
 
     Args:
       radius: at least 1.
       num_heads: this and the remaining arguments are those of `MultiHeadAttention`.
 
     Call arguments:
-      query: [batch, length, d_model], or in another layout; `value` and `key` may be the same
-        tensor, and no other.
+      query: [batch, length, d_model], or in another layout; `value` and `key` may only be
+        the same tensor.
       query_mask: this and the remaining arguments are those of `MultiHeadAttention`.
 
     Returns:
@@ -457,10 +458,10 @@ class RestrictedSelfAttention(MultiHeadAttention):
             masks = query_mask, value_mask, key_mask, attention_mask
             options |= dict(return_attention_scores=return_attention_scores, layout=layout)
             return super().call(query, None, None, *masks, **options)
-        queries, part = self._queries(query, layout), self.keys_and_values(query, layout)
-        # Broadcastable to [batch, 1, query length, length], to be one of [batch, length].
-        seen = super().visible(part, None, value_mask, key_mask)
-        mask = None if seen is None else seen[:, 0, 0]
+        queries, part = self._project_queries(query, layout), self.keys_and_values(query, layout)
+        # Turn [batch, 1, 1, length] into [batch, length].
+        visible = super().visible(part, None, value_mask, key_mask)
+        mask = None if visible is None else visible[:, 0, 0]
         heads = restricted_self_attention(
             queries,
             **part,
@@ -477,9 +478,9 @@ class RestrictedSelfAttention(MultiHeadAttention):
 
     def visible(self, part, *masks, **options):
         """See `MultiHeadAttention`."""
-        near = ops.abs(_ahead(part, ops.arange(_length(part)))) <= self.radius
+        is_near = ops.abs(_key_offsets(part, ops.arange(_key_length(part)))) <= self.radius
         visible = super().visible(part, *masks, **options)
-        return near if visible is None else ops.logical_and(visible, near)
+        return is_near if visible is None else ops.logical_and(visible, is_near)
 
     def get_config(self):
         """Returns the constructor's arguments."""
@@ -492,13 +493,13 @@ def restricted_self_attention(
     """Attention in which position i sees the positions j with |i - j| <= radius.
 
     The paper's neighbourhood of size r, centred on the position, has r = 2·radius + 1. Positions
-    are cut into blocks not shorter than the radius, so that a block's neighbourhood lies within
-    itself and the blocks beside it; what lies too far or outside the sentence is masked. A sentence
+    are split into blocks at least as long as the radius, so that a block attends only to itself and
+    the adjacent blocks; positions too far away or outside the sentence are masked. A sentence
     shorter than a block is one block. A query without any visible key gets zeros.
 
     Args:
       query: [batch, heads, length, d_k].
-      key: as `query`.
+      key: [batch, heads, length, d_k].
       value: [batch, heads, length, d_v].
       radius: an integer >= 1.
       mask: boolean [batch, length], True = visible; None = all.
@@ -510,40 +511,40 @@ def restricted_self_attention(
       [batch, heads, length, d_v].
     """
     batch, heads, length, _ = ops.shape(query)
-    block = block_length(radius, length)
-    blocks = (length + block - 1) // block
-    beside = 1 if causal else 2
+    size = block_length(radius, length)
+    blocks = (length + size - 1) // size
+    neighbours = 1 if causal else 2
     mask = ops.ones((batch, length), "bool") if mask is None else ops.cast(mask, "bool")
 
-    # Padding on the right is block - 1 whatever the length is, and what exceeds the last block is
-    # cut: shapes may be unknown while a graph is built.
-    def own_block(x):
-        x = ops.pad(x, [[0, 0], [0, 0], [0, block - 1], [0, 0]])[:, :, : blocks * block]
-        return ops.reshape(x, (batch, heads, blocks, block, x.shape[-1]))
+    # Whatever the length, pad size - 1 positions on the right, then cut what exceeds the last
+    # block: while a graph is built, the length may be unknown.
+    def split(x):
+        x = ops.pad(x, [[0, 0], [0, 0], [0, size - 1], [0, 0]])[:, :, : blocks * size]
+        return ops.reshape(x, (batch, heads, blocks, size, x.shape[-1]))
 
-    def neighbourhood(x):
-        _, around, _, *rest = ops.shape(x)
-        after = block - 1 if causal else 2 * block - 1
-        x = ops.pad(x, [[0, 0], [0, 0], [block, after]] + [[0, 0]] * len(rest))
-        x = x[:, :, : (blocks + beside) * block]
-        x = ops.reshape(x, (batch, around, blocks + beside, block, *rest))
-        return ops.concatenate([x[:, :, i : blocks + i] for i in range(beside + 1)], axis=3)
+    def gather(x):
+        _, num_heads, _, *widths = ops.shape(x)
+        after = size - 1 if causal else 2 * size - 1
+        x = ops.pad(x, [[0, 0], [0, 0], [size, after]] + [[0, 0]] * len(widths))
+        x = x[:, :, : (blocks + neighbours) * size]
+        x = ops.reshape(x, (batch, num_heads, blocks + neighbours, size, *widths))
+        return ops.concatenate([x[:, :, i : blocks + i] for i in range(neighbours + 1)], axis=3)
 
-    ahead = ops.arange(-block, block if causal else 2 * block) - ops.arange(block)[:, None]
-    near = ops.logical_and(ahead >= -radius, ahead <= (0 if causal else radius))
+    offsets = ops.arange(-size, size if causal else 2 * size) - ops.arange(size)[:, None]
+    is_near = ops.logical_and(offsets >= -radius, offsets <= (0 if causal else radius))
     # [batch, 1, blocks, query, key].
-    near_keys = neighbourhood(ops.expand_dims(mask, axis=1))
-    visible = ops.logical_and(ops.expand_dims(near_keys, axis=3), near)
-    attended, _ = scaled_dot_product_attention(
-        own_block(query), neighbourhood(key), neighbourhood(value), visible, dropout, training
+    neighbour_mask = gather(ops.expand_dims(mask, axis=1))
+    visible = ops.logical_and(ops.expand_dims(neighbour_mask, axis=3), is_near)
+    output, _ = scaled_dot_product_attention(
+        split(query), gather(key), gather(value), visible, dropout, training
     )
-    attended = ops.reshape(attended, (batch, heads, blocks * block, value.shape[-1]))
-    return attended[:, :, :length]
+    output = ops.reshape(output, (batch, heads, blocks * size, value.shape[-1]))
+    return output[:, :, :length]
 
 
 def block_length(radius, length):
-    """Returns how many positions a block has in sentences of a length, which may be a tensor."""
-    block = max(radius, _SHORTEST_BLOCK)
+    """Returns the number of positions in a block; the sentences' `length` may be a tensor."""
+    block = max(radius, _MIN_BLOCK_LENGTH)
     if isinstance(length, int):
         return max(min(block, length), 1)
     # JAX export passes a symbolic dimension, neither int nor tensor.

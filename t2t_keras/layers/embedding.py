@@ -80,7 +80,7 @@ class SharedEmbedding(keras.layers.Layer):
             d_model,
             tie_weights=tied,
             embeddings_initializer=normal_initializer(d_model),
-            # Inside a model its matrix stays float32, and so would the largest product.
+            # Otherwise the largest product would be float32, like the matrix inside a model.
             reverse_dtype=self.compute_dtype,
             dtype=self.dtype_policy,
             name="table",
@@ -96,7 +96,7 @@ class SharedEmbedding(keras.layers.Layer):
         return outputs
 
     def build(self, inputs_shape=None):
-        """Makes the matrix [vocab_size, d_model], and what logits have of their own."""
+        """Makes the matrix [vocab_size, d_model], and the logits' own matrix and bias, if any."""
         self.table.build()
         if self.use_bias:
             shape = (self.vocab_size,)
@@ -112,7 +112,7 @@ class SharedEmbedding(keras.layers.Layer):
     def projection(self):
         """Returns the matrix that logits are computed with, [d_model, vocab_size].
 
-        None where it is quantized.
+        None if it is quantized.
         """
         if self.table.quantization_mode:
             return None
@@ -141,14 +141,14 @@ class SharedEmbedding(keras.layers.Layer):
             return (*inputs_shape[:-1], self.vocab_size)
         return (*inputs_shape, self.d_model)
 
-    # Symbols pass through the call itself, which knows `reverse`.
+    # Symbolic tensors pass through `call`, which knows `reverse`.
     compute_output_spec = keras.Operation.compute_output_spec
 
     def get_config(self):
         """Returns the constructor's arguments."""
         names = ("vocab_size", "d_model", "scale", "tied", "padding_id")
-        own = {name: getattr(self, name) for name in names}
-        return {**super().get_config(), **own, "bias": self.use_bias}
+        config = {name: getattr(self, name) for name in names}
+        return {**super().get_config(), **config, "bias": self.use_bias}
 
 
 _LAYOUTS = ("interleaved", "concatenated", "tensor2tensor")
@@ -157,41 +157,41 @@ _LAYOUTS = ("interleaved", "concatenated", "tensor2tensor")
 def sinusoids(positions, d_model, layout="interleaved", table_length=0):
     """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same), interleaved.
 
-    Computed in float64, except tensors on JAX: at position 1,000 a float32 angle is off by 3e-5.
+    Computed in float64, but not tensors on JAX: at position 1,000 a float32 angle is off by 3e-5.
 
     Args:
       positions: integers [length], a NumPy array or a tensor.
       d_model: width, even.
-      layout: "interleaved"; "concatenated" = all sines before all cosines; "tensor2tensor" = so,
-        and the exponents i / (d_model/2 - 1), with which the last is 1.
-      table_length: waves of positions in a tensor are looked up in a table of this length, which
-        programs without float64 need; 0 = they are computed.
+      layout: "interleaved"; "concatenated" = all sines before all cosines; "tensor2tensor" = also
+        concatenated, with exponents i / (d_model/2 - 1), up to 1.
+      table_length: length of a table in which to look up positions in a tensor, for programs
+        without float64; 0 = compute them.
 
     Returns:
       float32 [length, d_model].
     """
     if layout not in _LAYOUTS or d_model % 2:
         raise UserError(
-            f"Sinusoids: expected an even d_model and a layout of {', '.join(_LAYOUTS)}; got "
+            f"Sinusoids: expected an even d_model and layout {' or '.join(_LAYOUTS)}; got "
             f"{d_model} and {layout!r}.",
             code="bad_size",
         )
-    # One pair has the exponent 0 either way.
-    longest = max(d_model - 2 * (layout == "tensor2tensor"), 1)
-    waves = _waves(positions, d_model, longest, table_length)
+    # A single pair has exponent 0 in any layout.
+    divisor = max(d_model - 2 * (layout == "tensor2tensor"), 1)
+    waves = _waves(positions, d_model, divisor, table_length)
     lib = np if isinstance(waves[0], np.ndarray) else ops
     axis = -1 if layout == "interleaved" else 1
     return ops.convert_to_tensor(lib.reshape(lib.stack(waves, axis=axis), (-1, d_model)))
 
 
-def _waves(positions, width, longest, table_length):
-    """Returns sines and cosines of pos / 10000^(2i/longest), float32 [length, width / 2]."""
-    rates = 10000.0 ** -(np.arange(0, width, 2) / longest)
-    if isinstance(positions, np.ndarray):  # Constants, whatever graph this is called in.
+def _waves(positions, width, divisor, table_length):
+    """Returns sines and cosines of pos / 10000^(2i/divisor), float32 [length, width / 2]."""
+    rates = 10000.0 ** -(np.arange(0, width, 2) / divisor)
+    if isinstance(positions, np.ndarray):  # Constants, even in a graph.
         angles = positions[:, None] * rates
         return np.sin(angles).astype("float32"), np.cos(angles).astype("float32")
     if table_length:
-        tables = _waves(np.arange(table_length), width, longest, 0)
+        tables = _waves(np.arange(table_length), width, divisor, 0)
         return tuple(ops.take(table, positions, axis=0) for table in tables)
     # JAX has no float64.
     dtype = "float32" if keras.config.backend() == "jax" else "float64"
@@ -199,15 +199,15 @@ def _waves(positions, width, longest, table_length):
     return ops.cast(ops.sin(angles), "float32"), ops.cast(ops.cos(angles), "float32")
 
 
-def rotated(x, position=None, table_length=0):
-    """Turns each pair (2i, 2i+1) of x by the angle pos / 10000^(2i/width), in float32.
+def rotate(x, position=None, table_length=0):
+    """Rotates each pair (2i, 2i+1) of x by the angle pos / 10000^(2i/width), in float32.
 
-    Rotary positions (Su et al., 2021): the product of a query and a key so turned depends on how
-    far apart they are, and on nothing else of their positions.
+    Rotary positions (Su et al., 2021): the product of a rotated query and key depends only
+    on the distance between their positions.
 
     Args:
-      x: queries or keys [batch, heads, length, width], of an even width.
-      position: that of all rows, an integer or an int32 scalar, or one for each row, [length];
+      x: queries or keys [batch, heads, length, width], with an even width.
+      position: position of all rows, an integer or an int32 scalar; or of each row, [length];
         None = 0, 1, 2, ...
       table_length: see `sinusoids`.
 
@@ -224,8 +224,8 @@ def rotated(x, position=None, table_length=0):
     sin, cos = _waves(positions, width, width, table_length)
     pairs = ops.reshape(ops.cast(x, "float32"), (*ops.shape(x)[:-1], width // 2, 2))
     even, odd = pairs[..., 0], pairs[..., 1]
-    turned = ops.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)
-    return ops.cast(ops.reshape(turned, ops.shape(x)), x.dtype)
+    rotated_pairs = ops.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)
+    return ops.cast(ops.reshape(rotated_pairs, ops.shape(x)), x.dtype)
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -239,7 +239,7 @@ class SinusoidalPositions(ShapePreservingLayer):
 
     Call arguments:
       x: [..., length, d_model].
-      start: position of the first; an integer or a scalar tensor (default 0).
+      start: position of x's first row, an integer or a scalar tensor (default 0).
 
     Returns:
       [..., length, d_model].
@@ -255,14 +255,14 @@ class SinusoidalPositions(ShapePreservingLayer):
         check_sizes(self, first=0, table_length=0)
         if layout not in _LAYOUTS:
             raise UserError(
-                f"SinusoidalPositions: expected a layout of {', '.join(_LAYOUTS)}; got {layout!r}.",
+                f"SinusoidalPositions: expected layout {' or '.join(_LAYOUTS)}; got {layout!r}.",
                 code="bad_value",
             )
 
     def call(self, x, start=0):
         """See the class."""
         start = start + self.first
-        # Neither is an integer of Python in a graph that serves all lengths.
+        # In a graph for all lengths neither is a Python integer.
         if isinstance(start, int) and isinstance(x.shape[-2], int):
             positions = np.arange(start, start + x.shape[-2])
         else:
@@ -272,8 +272,8 @@ class SinusoidalPositions(ShapePreservingLayer):
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        own = {name: getattr(self, name) for name in ("layout", "first", "table_length")}
-        return {**super().get_config(), **own}
+        config = {name: getattr(self, name) for name in ("layout", "first", "table_length")}
+        return {**super().get_config(), **config}
 
 
 @POSITION_ENCODINGS.add
@@ -286,7 +286,7 @@ def sinusoidal(config: ModelConfig, **kwargs: Any) -> SinusoidalPositions:
 class LearnedPositions(ShapePreservingLayer):
     """Adds a learned vector for each position to embeddings (section 3.5; Table 3, row E).
 
-    It is called as `SinusoidalPositions`.
+    It is called like `SinusoidalPositions`.
 
     Args:
       max_positions: rows of the table; later positions share the last one.
@@ -311,8 +311,8 @@ class LearnedPositions(ShapePreservingLayer):
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        own = {"max_positions": self.max_positions, "first": self.first}
-        return {**super().get_config(), **own}
+        config = {"max_positions": self.max_positions, "first": self.first}
+        return {**super().get_config(), **config}
 
 
 @POSITION_ENCODINGS.add

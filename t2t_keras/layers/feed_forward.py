@@ -19,21 +19,21 @@ from t2t_keras.layers.base import (
     normal_initializer,
     pop_alias,
     pop_weight_options,
-    rows_of,
+    projection_layout,
     serialize_weight_options,
 )
 from t2t_keras.registry import ACTIVATIONS, FEED_FORWARDS
 
-# Keras's activations are all that keep the width and need no further argument.
-_NOT_ACTIVATIONS = {"deserialize", "get", "glu", "serialize", "threshold"}
+# Not activations, or they change the width or need another argument.
+_EXCLUDED_FUNCTIONS = {"deserialize", "get", "glu", "serialize", "threshold"}
 for _name, _function in vars(keras.activations).items():
-    if inspect.isfunction(_function) and _name not in _NOT_ACTIVATIONS:
+    if inspect.isfunction(_function) and _name not in _EXCLUDED_FUNCTIONS:
         ACTIVATIONS.add(_function, _name)
 
 
 @ACTIVATIONS.add
 def gelu_tanh(x):
-    """`gelu` by its approximation with tanh, as fairseq's gelu_accurate and OpenNMT-tf's gelu."""
+    """`gelu` approximated with tanh, as in fairseq's gelu_accurate and OpenNMT-tf's gelu."""
     return keras.activations.gelu(x, approximate=True)
 
 
@@ -44,8 +44,8 @@ class FeedForward(ShapePreservingLayer):
     Args:
       d_ff: inner width.
       dropout: share of the inner units dropped after the activation (0 in the paper).
-      activation: another function than max(0, x): the name of one of Keras's or of a registered
-        one, or a function. It must treat each position alone.
+      activation: a function, or the name of one of Keras's or of a registered one; default
+        max(0, x). It must treat each position alone.
       seed: seed of the dropout.
       **kwargs: `kernel_initializer`, `bias_initializer`, `kernel_regularizer`, `bias_regularizer`,
         `kernel_constraint` and `bias_constraint` of both matrices, and what every Keras layer
@@ -72,33 +72,33 @@ class FeedForward(ShapePreservingLayer):
         self.d_ff = d_ff
         self.seed = seed
         check_sizes(self, d_ff=1)
-        by_name = ACTIVATIONS[activation] if isinstance(activation, str) else None
-        self.activation = by_name or keras.activations.get(activation)
-        self._activation_name = activation if by_name else None
+        registered_function = ACTIVATIONS[activation] if isinstance(activation, str) else None
+        self.activation = registered_function or keras.activations.get(activation)
+        self._activation_name = activation if registered_function else None
         self.relu_dropout = Dropout(dropout, seed=seed, dtype=self.dtype_policy)
 
     def build(self, x_shape):
         """Makes W_1, b_1, W_2 and b_2."""
-        dense = functools.partial(keras.layers.Dense, dtype=self.dtype_policy)
+        make_dense = functools.partial(keras.layers.Dense, dtype=self.dtype_policy)
         options = self._weight_options
-        inner = dict(activation=self.activation, **clone_weight_options(options))
-        self.inner = dense(self.d_ff, name="inner", **inner)
-        self.outer = dense(x_shape[-1], name="outer", **clone_weight_options(options))
+        inner_options = dict(activation=self.activation, **clone_weight_options(options))
+        self.inner = make_dense(self.d_ff, name="inner", **inner_options)
+        self.outer = make_dense(x_shape[-1], name="outer", **clone_weight_options(options))
         self.inner.build(x_shape)
         self.outer.build((*x_shape[:-1], self.d_ff))
 
     def call(self, x, training=None):
         """See the class."""
-        rows = rows_of(x, AS_IS) if len(x.shape) == 3 else AS_IS
-        inner = self.relu_dropout(self.inner(rows.pack(x)), training=training)
-        return rows.unpack(self.outer(inner))
+        layout = projection_layout(x, AS_IS) if len(x.shape) == 3 else AS_IS
+        inner = self.relu_dropout(self.inner(layout.pack(x)), training=training)
+        return layout.unpack(self.outer(inner))
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        own = {"d_ff": self.d_ff, "dropout": self.relu_dropout.rate, "seed": self.seed}
+        config = {"d_ff": self.d_ff, "dropout": self.relu_dropout.rate, "seed": self.seed}
         serialized = self._activation_name or keras.activations.serialize(self.activation)
-        own |= {"activation": serialized, **serialize_weight_options(self._weight_options)}
-        return {**super().get_config(), **own}
+        config |= {"activation": serialized, **serialize_weight_options(self._weight_options)}
+        return {**super().get_config(), **config}
 
 
 @FEED_FORWARDS.add
@@ -163,53 +163,53 @@ class ParameterAttention(ShapePreservingLayer):
         """Makes the two projections, the keys and the values."""
         d_model, heads = x_shape[-1], self.num_heads
 
-        def options(default):
+        def options_with(default):
             return {"kernel_initializer": default, **clone_weight_options(self._weight_options)}
 
-        def projection(name, width, new_width):
-            of_kernel = options("glorot_uniform") | dict(use_bias=False, dtype=self.dtype_policy)
-            dense = keras.layers.Dense(new_width, name=name, **of_kernel)
+        def make_projection(name, width, new_width):
+            options = options_with("glorot_uniform") | dict(use_bias=False, dtype=self.dtype_policy)
+            dense = keras.layers.Dense(new_width, name=name, **options)
             dense.build((None, width))
             return dense
 
-        def parameters(name, width):
-            of_kernel = options(normal_initializer(d_model))
+        def make_parameters(name, width):
+            options = options_with(normal_initializer(d_model))
             return self.add_weight(
                 shape=(self.num_pairs, heads, width),
-                initializer=of_kernel["kernel_initializer"],
-                regularizer=of_kernel.get("kernel_regularizer"),
-                constraint=of_kernel.get("kernel_constraint"),
+                initializer=options["kernel_initializer"],
+                regularizer=options.get("kernel_regularizer"),
+                constraint=options.get("kernel_constraint"),
                 name=name,
             )
 
-        self.query_projection = projection("query", d_model, heads * self.key_dim)
-        self.keys = parameters("keys", self.key_dim)
-        self.values = parameters("values", self.value_dim)
-        self.output_projection = projection("output", heads * self.value_dim, d_model)
+        self.query_projection = make_projection("query", d_model, heads * self.key_dim)
+        self.keys = make_parameters("keys", self.key_dim)
+        self.values = make_parameters("values", self.value_dim)
+        self.output_projection = make_projection("output", heads * self.value_dim, d_model)
 
     def call(self, x, training=None):
         """See the class."""
-        lead = ops.shape(x)[:-1]
+        lead_shape = ops.shape(x)[:-1]
         scale = x.shape[-1] ** 0.5
         # All positions of all sentences are queries of one attention.
         query = ops.reshape(self.query_projection(x), (-1, self.num_heads, self.key_dim))
         query, key, value = (
-            ops.transpose(ops.cast(each, x.dtype), (1, 0, 2))
-            for each in (query, self.keys * scale, self.values * scale)
+            ops.transpose(ops.cast(tensor, x.dtype), (1, 0, 2))
+            for tensor in (query, self.keys * scale, self.values * scale)
         )
         heads, _ = scaled_dot_product_attention(
             query, key, value, dropout=self.attention_dropout, training=training
         )
         heads = ops.transpose(heads, (1, 0, 2))
-        concatenated = ops.reshape(heads, (*lead, self.num_heads * self.value_dim))
+        concatenated = ops.reshape(heads, (*lead_shape, self.num_heads * self.value_dim))
         return self.output_projection(concatenated)
 
     def get_config(self):
         """Returns the constructor's arguments."""
         names = "num_heads", "num_pairs", "key_dim", "value_dim", "seed"
-        own = {name: getattr(self, name) for name in names}
-        own |= {"dropout": self.attention_dropout.rate}
-        return {**super().get_config(), **own, **serialize_weight_options(self._weight_options)}
+        config = {name: getattr(self, name) for name in names}
+        config |= {"dropout": self.attention_dropout.rate}
+        return {**super().get_config(), **config, **serialize_weight_options(self._weight_options)}
 
 
 @FEED_FORWARDS.add

@@ -1,4 +1,4 @@
-"""Layers of the encoder and of the decoder, and what is around their sub-layers (3.1, 5.4)."""
+"""Layers of the encoder and the decoder, and residuals around their sub-layers (3.1, 5.4)."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -33,7 +33,7 @@ from t2t_keras.registry import FEED_FORWARDS
 class Residual(ShapePreservingLayer):
     """LayerNorm(x + Dropout(Sublayer(x))) (section 3.1; dropout: section 5.4).
 
-    With `pre_norm`, tensor2tensor's later x + Dropout(Sublayer(LayerNorm(x))) instead. Either is
+    With `pre_norm`, tensor2tensor's later x + Dropout(Sublayer(LayerNorm(x))) instead. Both are
     x = residual(x, sublayer(residual(x))), which `apply` computes.
 
     Args:
@@ -44,7 +44,7 @@ class Residual(ShapePreservingLayer):
 
     Call arguments:
       x: [..., d_model], the sum that the sub-layer adds to.
-      sublayer_output: [..., d_model]; None = the call returns what the sub-layer reads.
+      sublayer_output: [..., d_model]; None = the call returns the sub-layer's input.
       training: whether dropout acts.
 
     Returns:
@@ -77,7 +77,7 @@ class Residual(ShapePreservingLayer):
         self.norm.build(x_shape)
 
     def sublayer_input(self, x):
-        """Returns what the sub-layer reads: x, or LayerNorm(x) with `pre_norm`."""
+        """Returns the sub-layer's input: x, or LayerNorm(x) with `pre_norm`."""
         if isinstance(x, keras.KerasTensor):
             return self(x)  # Keras could not load a model in which the norm alone is called.
         if not self.built:
@@ -85,7 +85,7 @@ class Residual(ShapePreservingLayer):
         return self.norm(x) if self.pre_norm else x
 
     def apply(self, sublayer, x, training=None):
-        """Returns the sum after a sub-layer, given as a layer or a function with its arguments."""
+        """Returns the sum after `sublayer`: a layer, or a function with a layer's arguments."""
         output = sublayer(self.sublayer_input(x), training=training)
         return self(x, output, training=training)
 
@@ -98,24 +98,24 @@ class Residual(ShapePreservingLayer):
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        own = {name: getattr(self, name) for name in ("pre_norm", "epsilon", "seed")}
-        return {**super().get_config(), "dropout": self.dropout.rate, **own}
+        config = {name: getattr(self, name) for name in ("pre_norm", "epsilon", "seed")}
+        return {**super().get_config(), "dropout": self.dropout.rate, **config}
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
 class LayerNormalization(keras.layers.LayerNormalization):
     """gamma · (x - mean) / sqrt(variance + epsilon) + beta, over the last axis, in float32.
 
-    It has the arguments, weights and values of Keras's layer, and a fused gradient where axis,
-    center, scale and rms_scaling are the defaults. It moves a third less memory than the gradient
-    that the backend would derive.
+    It has the arguments, weights and values of Keras's layer. If axis, center, scale and
+    rms_scaling have their defaults, its gradient is fused, and moves a third less memory than the
+    gradient that the backend would derive.
 
     Raises:
       UserError: a negative epsilon.
 
     Call arguments:
       x: [..., d_model].
-      training: whether a gradient will be asked for; without, it is the backend's own.
+      training: whether to use the fused gradient; otherwise the backend derives it.
 
     Returns:
       [..., d_model].
@@ -127,12 +127,12 @@ class LayerNormalization(keras.layers.LayerNormalization):
 
     def call(self, x, training=None):
         """See the class."""
-        over_last = self.axis in (-1, [-1], [len(x.shape) - 1])
-        is_default = over_last and self.center and self.scale
+        is_last_axis = self.axis in (-1, [-1], [len(x.shape) - 1])
+        is_default = is_last_axis and self.center and self.scale
         if not is_default or getattr(self, "rms_scaling", False) or self.compute_dtype == "float64":
             return super().call(x)
 
-        def standardized(x):
+        def standardize(x):
             centred = x - _mean(x)
             scale = ops.rsqrt(_mean(ops.square(centred)) + self.epsilon)
             y = centred * scale
@@ -143,9 +143,9 @@ class LayerNormalization(keras.layers.LayerNormalization):
             return y, gradient
 
         # TensorFlow never frees graphs with custom gradients, so skip it at inference.
-        own = ops.custom_gradient(standardized) if training else lambda x: standardized(x)[0]
-        gamma, beta = (ops.cast(each, "float32") for each in (self.gamma, self.beta))
-        normalized = own(ops.cast(x, "float32")) * gamma + beta
+        apply = ops.custom_gradient(standardize) if training else lambda x: standardize(x)[0]
+        gamma, beta = (ops.cast(weight, "float32") for weight in (self.gamma, self.beta))
+        normalized = apply(ops.cast(x, "float32")) * gamma + beta
         return ops.cast(normalized, self.compute_dtype)
 
 
@@ -154,7 +154,7 @@ def _mean(x):
 
 
 class _TransformerLayer(ShapePreservingLayer):
-    """What layers of the encoder and of the decoder share: a `LayerConfig` and its sub-layers."""
+    """The common part of encoder and decoder layers: a `LayerConfig` and its sub-layers."""
 
     def __init__(
         self,
@@ -171,11 +171,11 @@ class _TransformerLayer(ShapePreservingLayer):
         seed: int | None = None,
         **kwargs: Any,
     ):
-        # A config holds names only: a function goes to the feed-forward network past it.
+        # A config holds only names, so a function goes to the feed-forward network directly.
         self._activation = None
         if not isinstance(activation, str | None):
             self._activation, activation = keras.activations.get(activation), None
-        names = {
+        keras_arguments = {
             "intermediate_dim": ("d_ff", intermediate_dim),
             "dropout": ("dropout", dropout),
             "num_heads": ("num_heads", num_heads),
@@ -185,7 +185,7 @@ class _TransformerLayer(ShapePreservingLayer):
             "key_dim": ("d_k", kwargs.pop("key_dim", None)),
             "value_dim": ("d_v", kwargs.pop("value_dim", None)),
         }
-        for name, (field, value) in names.items():
+        for name, (field, value) in keras_arguments.items():
             if value is not None:
                 kwargs[field] = pop_alias(self, kwargs, field, name, value)
         initializers = {
@@ -205,8 +205,8 @@ class _TransformerLayer(ShapePreservingLayer):
         return self._flatten_layers(include_self=False, recursive=False)
 
     def _make_sublayers(self, x_shape, memory_shape=None):
-        """Makes the sub-layers: with attention to a memory, if its shape is given."""
-        config, cross = self.config, memory_shape is not None
+        """Makes the sub-layers, with attention to a memory if `memory_shape` is given."""
+        config, has_memory = self.config, memory_shape is not None
         # Each dropout has its own seed: with the same one, two would drop the same units.
         seeds: Iterator[int | None] = itertools.repeat(None)
         if self.seed is not None:
@@ -214,48 +214,48 @@ class _TransformerLayer(ShapePreservingLayer):
 
         def options(name, **weight_options):
             seed = next(seeds)
-            drawn = {} if seed is None else {"seed": seed}
-            return dict(dtype=self.dtype_policy, name=name, **drawn, **weight_options)
+            seed_option = {} if seed is None else {"seed": seed}
+            return dict(dtype=self.dtype_policy, name=name, **seed_option, **weight_options)
 
-        of_weights: dict[str, Any] = dict(self._weight_options)
-        of_attention = dict(dropout=config.attention_dropout, use_bias=config.attention_bias)
-        of_attention |= of_weights
+        attention_options = dict(dropout=config.attention_dropout, use_bias=config.attention_bias)
+        attention_options |= self._weight_options
         sizes = config.num_heads, *config.head_widths(x_shape[-1])
-        own = options("self_attention", rotary=config.positions == "rotary", **of_attention)
+        rotary = config.positions == "rotary"
+        self_options = options("self_attention", rotary=rotary, **attention_options)
         if config.self_attention_radius:
             radius = config.self_attention_radius
-            self.self_attention = RestrictedSelfAttention(radius, *sizes, **own)
+            self.self_attention = RestrictedSelfAttention(radius, *sizes, **self_options)
         else:
-            self.self_attention = MultiHeadAttention(*sizes, **own)
-        if cross:
-            own = options("memory_attention", **of_attention)
-            self.memory_attention = MultiHeadAttention(*sizes, **own)
+            self.self_attention = MultiHeadAttention(*sizes, **self_options)
+        if has_memory:
+            memory_options = options("memory_attention", **attention_options)
+            self.memory_attention = MultiHeadAttention(*sizes, **memory_options)
         make_feed_forward = FEED_FORWARDS[config.feed_forward]
         activation = {} if self._activation is None else {"activation": self._activation}
-        own = options("feed_forward", **of_weights, **activation)
-        self.feed_forward = make_feed_forward(config, x_shape[-1], **own)
-        for number in range(1, 4 if cross else 3):
+        feed_forward_options = options("feed_forward", **self._weight_options, **activation)
+        self.feed_forward = make_feed_forward(config, x_shape[-1], **feed_forward_options)
+        for number in range(1, 4 if has_memory else 3):
             name = f"residual_{number}"
             settings = config.dropout, config.pre_norm, config.norm_epsilon
             setattr(self, name, Residual(*settings, **options(name)))
-        # In this order: it decides which initial weights come from a seed.
+        # The order decides which initial weights come from a seed.
         self.self_attention.build(x_shape)
-        if cross:
+        if has_memory:
             self.memory_attention.build(x_shape, memory_shape)
             self.residual_3.build(x_shape)
         build(self.feed_forward, x_shape)
         self.residual_1.build(x_shape)
         self.residual_2.build(x_shape)
 
-    # Symbols pass through the call itself, which may return attention weights as well.
+    # Symbolic tensors pass through `call`, which may return attention weights too.
     compute_output_spec = keras.Operation.compute_output_spec
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        own = {"seed": self.seed, **serialize_weight_options(self._weight_options)}
+        config = {"seed": self.seed, **serialize_weight_options(self._weight_options)}
         if self._activation is not None:
-            own["activation"] = keras.activations.serialize(self._activation)
-        return {**super().get_config(), **config_arguments(self.config), **own}
+            config["activation"] = keras.activations.serialize(self._activation)
+        return {**super().get_config(), **config_arguments(self.config), **config}
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -272,14 +272,15 @@ class TransformerEncoder(_TransformerLayer):
         units have `attention_dropout` and `relu_dropout` of their own, 0 in the paper.
       activation: the function of the feed-forward sub-layer's inner units, see `FeedForward`.
       layer_norm_epsilon: added to the variance in layer normalisation.
-      kernel_initializer: of all projections; default: see `MultiHeadAttention` and `FeedForward`.
-      bias_initializer: of their biases.
+      kernel_initializer: initialiser of all projections; default: that of `MultiHeadAttention` and
+        `FeedForward`.
+      bias_initializer: initialiser of their biases.
       normalize_first: whether the input of each sub-layer is normalised instead of the sum.
-      config: a `LayerConfig`, or what extends it, whose fields the other arguments replace.
+      config: a `LayerConfig` or a subclass, whose fields the other arguments replace.
       seed: seed of the dropouts; each has a seed of its own, drawn from this one.
       **kwargs: more fields of the config; `kernel_regularizer`, `bias_regularizer`,
-        `kernel_constraint` and `bias_constraint` of all projections; and what every Keras layer
-        takes.
+        `kernel_constraint` and `bias_constraint` of all projections; and arguments of every
+        Keras layer.
 
     Call arguments:
       inputs: [batch, length, d_model].
@@ -292,7 +293,7 @@ class TransformerEncoder(_TransformerLayer):
 
     Returns:
       [batch, length, d_model], in the layout of the inputs; and the weights [batch, heads, length,
-      length], if they are asked for.
+      length], if requested.
 
     Example:
       >>> x = keras.random.normal((2, 5, 512))
@@ -335,7 +336,7 @@ class TransformerEncoder(_TransformerLayer):
 class TransformerDecoder(_TransformerLayer):
     """A layer of the decoder: causal self-attention, attention to a memory, then feed-forward.
 
-    Section 3.1; each sub-layer in a residual with layer normalisation. It is called as KerasHub's
+    Section 3.1; each sub-layer is in a residual with layer normalisation. Called like KerasHub's
     layer of this name. Whether it attends to a memory is decided when it is built: without an
     `encoder_sequence` it is a layer of a language model.
 
@@ -353,21 +354,21 @@ class TransformerDecoder(_TransformerLayer):
       encoder_attention_mask: likewise, for the attention to memory.
       self_attention_cache: keys and values of all positions, [batch, 2, length, heads, d_k]; those
         of `decoder_sequence` are written into it.
-      self_attention_cache_update_index: position of the first of them, an integer or a scalar;
-        None = 0, and nothing is written. All must fit. An integer is checked; with a tensor, what
-        does not fit replaces the last positions.
+      self_attention_cache_update_index: position of the first one written, an integer or a scalar;
+        None = 0, and nothing is written. All must fit. An integer is checked; with a tensor,
+        positions that do not fit replace the last ones.
       cross_attention_cache: keys and values of the memory, [batch, 2, source length, heads, d_k].
-      cross_attention_cache_update_index: 0 = the keys and values of `encoder_sequence` are written
-        first; None = the cache is read, and the values of `encoder_sequence` are not used.
-      use_causal_mask: whether position i sees positions up to i only.
+      cross_attention_cache_update_index: 0 = write the keys and values of `encoder_sequence` first;
+        None = only read the cache, and ignore the values of `encoder_sequence`.
+      use_causal_mask: whether position i sees only positions up to i.
       training: whether dropout acts.
       return_attention_scores: whether the attention weights are returned as well.
       layout: the `Layout` of `decoder_sequence`.
-      memory_layout: that of `encoder_sequence`; a `RaggedLayout` needs the padding mask.
+      memory_layout: the `Layout` of `encoder_sequence`; a `RaggedLayout` needs the padding mask.
 
     Returns:
       [batch, target length, d_model], in its layout. With a cache, also the caches, in the order of
-      the arguments. If they are asked for, last the weights of self-attention [batch, heads, target
+      the arguments. If requested, finally the weights of self-attention [batch, heads, target
       length, target length], and those of the attention to memory [batch, heads, target length,
       source length].
     """
@@ -436,7 +437,7 @@ class TransformerDecoder(_TransformerLayer):
             )
         attended, *weights = keras.tree.flatten(attended)
         x = self.residual_1(decoder_sequence, attended, training=training)
-        last_residual = self.residual_2
+        feed_forward_residual = self.residual_2
         if self.has_memory:
             attention = self.memory_attention
             if encoder_padding_mask is None:
@@ -445,10 +446,10 @@ class TransformerDecoder(_TransformerLayer):
                 keys_values = attention.keys_and_values(encoder_sequence, memory_layout)
             else:
                 index = cross_attention_cache_update_index
-                new = None
+                new_keys_values = None
                 if index is not None:
-                    new = attention.keys_and_values(encoder_sequence, memory_layout)
-                keys_values, cache = _update_cache(cross_attention_cache, index, new)
+                    new_keys_values = attention.keys_and_values(encoder_sequence, memory_layout)
+                keys_values, cache = _update_cache(cross_attention_cache, index, new_keys_values)
                 caches.append(cache)
             visible = attention.visible(
                 keys_values, value_mask=encoder_padding_mask, attention_mask=encoder_attention_mask
@@ -458,25 +459,25 @@ class TransformerDecoder(_TransformerLayer):
             attended, *memory_weights = keras.tree.flatten(attended)
             weights += memory_weights
             x = self.residual_2(x, attended, training=training)
-            last_residual = self.residual_3
-        x = last_residual.apply(self.feed_forward, x, training=training)
+            feed_forward_residual = self.residual_3
+        x = feed_forward_residual.apply(self.feed_forward, x, training=training)
         return (x, *caches, *weights) if caches or weights else x
 
     def _attend_with_cache(
         self, x, cache, index, value_mask, attention_mask, use_causal_mask, layout, **options
     ):
-        """Returns self-attention to a cache, and the cache with x's positions, from `index` on."""
+        """Returns x's attention to a cache, and the cache with x written from `index` on."""
         if self.config.self_attention_radius:
             raise UserError(
-                "A self_attention_cache has no restricted attention: expected "
+                "Restricted attention cannot use a self_attention_cache: expected "
                 "self_attention_radius=0. Call the layer without a cache.",
                 code="conflicting_settings",
             )
         attention = self.self_attention
-        first = 0 if index is None else ops.cast(index, "int32")
-        positions = first + ops.arange(ops.shape(layout.unpack(x))[1])
-        new = attention.keys_and_values(x, layout, position=positions)
-        keys_values, cache = _update_cache(cache, index, new)
+        start = 0 if index is None else ops.cast(index, "int32")
+        positions = start + ops.arange(ops.shape(layout.unpack(x))[1])
+        new_keys_values = attention.keys_and_values(x, layout, position=positions)
+        keys_values, cache = _update_cache(cache, index, new_keys_values)
         masks = dict(value_mask=value_mask, attention_mask=attention_mask)
         masks["causal_positions"] = positions if use_causal_mask else None
         visible = attention.visible(keys_values, **masks)
@@ -496,16 +497,16 @@ class TransformerDecoder(_TransformerLayer):
     ):
         """Computes the next position of some hypotheses of each sentence.
 
-        The keys and values of the positions before stand in slots, one for each hypothesis and
-        position, in no order: `valid_slots` tells which of them belong to a hypothesis.
+        The keys and values of earlier positions are in slots, one for each hypothesis and position,
+        in any order: `valid_slots` selects those that belong to a hypothesis.
 
         Args:
           x: [batch · hypotheses, d_model].
           index: position in the output, an integer or an int32 scalar.
           past: {"key", "value"} of earlier positions, each [batch, heads, slots, width]; read only.
-          recent: the same of the positions since, with slots for more.
-          write_mask: boolean [slots of recent, 1], True for the slots of the new position, which
-            are consecutive, in the order of the hypotheses, from a multiple of their number on.
+          recent: the same for the positions since, with free slots.
+          write_mask: boolean [slots of recent, 1], True for the slots of the new position: one for
+            each hypothesis, consecutive and in order, beginning at a multiple of their number.
           valid_slots: boolean [batch, 1, hypotheses, slots of past + slots of recent], True for
             the slots of a hypothesis's own positions, the new one included.
           memory: {"key", "value"} of the encoder's output.
@@ -516,52 +517,52 @@ class TransformerDecoder(_TransformerLayer):
           [batch · hypotheses, d_model], `recent` with the new position, and the weights of the
           attention to memory, [batch, heads, hypotheses, source length].
         """
-        read = self.residual_1.sublayer_input(x)
-        new = self.self_attention.keys_and_values(read, position=index, layout=layout)
-        recent = {name: _write(recent[name], write_mask, new[name]) for name in recent}
+        inputs = self.residual_1.sublayer_input(x)
+        values = self.self_attention.keys_and_values(inputs, position=index, layout=layout)
+        recent = {name: _write(recent[name], write_mask, values[name]) for name in recent}
         parts = [past, recent]
-        attended = self.self_attention.attend(read, parts, valid_slots, index, layout=layout)
+        attended = self.self_attention.attend(inputs, parts, valid_slots, index, layout=layout)
         x = self.residual_1(x, attended)
-        read = self.residual_2.sublayer_input(x)
+        inputs = self.residual_2.sublayer_input(x)
         attended, weights = self.memory_attention.attend(
-            read, [memory], memory_mask, return_attention_scores=True, layout=layout
+            inputs, [memory], memory_mask, return_attention_scores=True, layout=layout
         )
         x = self.residual_2(x, attended)
         return self.residual_3.apply(self.feed_forward, x), recent, weights
 
 
-def _update_cache(cache, index, new):
-    """Returns keys and values of a cache in KerasHub's form, and the cache with new ones in it.
+def _update_cache(cache, index, new_keys_values):
+    """Returns keys and values of a cache in KerasHub's form, and the cache with new ones written.
 
     Args:
       cache: [batch, 2, length, heads, width].
       index: position of the first new one; None = nothing is written.
-      new: {"key", "value"} at the new positions, each [batch, heads, positions, width].
+      new_keys_values: {"key", "value"} at the new positions, each [batch, heads, positions, width].
     """
     if index is not None:
-        length, positions = cache.shape[2], new["key"].shape[2]
-        is_known = isinstance(index, int | np.integer) and None not in (length, positions)
-        if is_known and not 0 <= index <= length - positions:
+        length, positions = cache.shape[2], new_keys_values["key"].shape[2]
+        is_checkable = isinstance(index, int | np.integer) and None not in (length, positions)
+        if is_checkable and not 0 <= index <= length - positions:
             raise UserError(
-                f"A cache of {length} positions has no room for {positions} from position {index} "
-                f"on. Give a smaller index or a longer cache.",
+                f"A cache of {length} positions has no room for {positions} more at position "
+                f"{index}. Give a smaller index or a longer cache.",
                 code="bad_value",
             )
-        rows = ops.stack([new["key"], new["value"]], axis=1)
-        rows = ops.cast(ops.transpose(rows, (0, 1, 3, 2, 4)), cache.dtype)
-        cache = ops.slice_update(cache, (0, 0, index, 0, 0), rows)
+        new_rows = ops.stack([new_keys_values["key"], new_keys_values["value"]], axis=1)
+        new_rows = ops.cast(ops.transpose(new_rows, (0, 1, 3, 2, 4)), cache.dtype)
+        cache = ops.slice_update(cache, (0, 0, index, 0, 0), new_rows)
     key, value = (ops.transpose(cache[:, number], (0, 2, 1, 3)) for number in (0, 1))
     return {"key": key, "value": value}, cache
 
 
-def _write(slots, write_mask, new):
-    """Returns slots with new [batch, heads, n, width] written where `write_mask` is True.
+def _write(slots, write_mask, values):
+    """Returns slots with values [batch, heads, n, width] written where `write_mask` is True.
 
-    `ops.slice_update` would be XLA's operator, which TensorFlow compiles even without XLA.
+    `ops.slice_update` is XLA's operator, which TensorFlow compiles even if XLA is off.
     """
-    if new.shape[2] != 1:
-        new = ops.tile(new, (1, 1, slots.shape[2] // new.shape[2], 1))
-    return ops.where(write_mask, new, slots)
+    if values.shape[2] != 1:
+        values = ops.tile(values, (1, 1, slots.shape[2] // values.shape[2], 1))
+    return ops.where(write_mask, values, slots)
 
 
 def call_with_remat(layer, *inputs, **options):
@@ -571,31 +572,30 @@ def call_with_remat(layer, *inputs, **options):
     `layer(*inputs, **options)`.
 
     Args:
-      layer: a built layer. Beside its weights it has seed generators, and draws from each once a
-        call.
+      layer: a built layer. Besides weights it has only seed generators, each used once per call.
       *inputs: float tensors that gradients flow through.
       **options: its other arguments.
 
     Returns:
       The layer's output.
     """
-    states, others = seed_states(layer), layer.non_trainable_variables
-    # Tensors, not variables: in the backward pass the generators have moved on, and to a variable
-    # that is an argument no gradient flows outside of a graph.
+    states, non_trainable = seed_states(layer), layer.non_trainable_variables
+    # Tensors, not variables: by the backward pass the generators have advanced, and outside a graph
+    # no gradient flows to a variable that is an argument.
     seeds = [ops.copy(state) for state in states]
     weights = [ops.copy(weight) for weight in layer.trainable_variables]
 
-    given = dict(zip(map(id, states), seeds, strict=True))
-    others = [given.get(id(each), ops.convert_to_tensor(each)) for each in others]
+    seeds_by_id = dict(zip(map(id, states), seeds, strict=True))
+    non_trainable = [seeds_by_id.get(id(x), ops.convert_to_tensor(x)) for x in non_trainable]
 
     @keras.remat
     def call(*tensors):
         outputs, _ = layer.stateless_call(
-            list(tensors[: len(weights)]), others, *tensors[len(weights) :], **options
+            list(tensors[: len(weights)]), non_trainable, *tensors[len(weights) :], **options
         )
         return outputs
 
-    outputs = call(*_gradients_together(*weights, *inputs))
+    outputs = call(*_join_gradients(*weights, *inputs))
     for state, seed in zip(states, seeds, strict=True):
         # As `SeedGenerator.next` does.
         state.assign(seed + ops.convert_to_tensor([0, 1], dtype=seed.dtype))
@@ -603,19 +603,19 @@ def call_with_remat(layer, *inputs, **options):
 
 
 @ops.custom_gradient
-def _gradients_together(*tensors):
-    """Returns the tensors as they are; their gradients go on when all of them are computed.
+def _join_gradients(*tensors):
+    """Returns the tensors unchanged, and passes their gradients on once all are computed.
 
-    Left to itself, TensorFlow may go on to the layer before and put off the gradients of the
-    weights, which keeps the activations of one layer after the other.
+    Otherwise TensorFlow may go on to the previous layer and postpone the gradients of the weights,
+    which keeps the activations of layer after layer in memory.
     """
 
-    def together(*gradients):
-        # JAX passes one tuple, TensorFlow one argument each.
+    def pass_on(*gradients):
+        # JAX passes one tuple, TensorFlow one argument for each gradient.
         gradients = keras.tree.flatten(gradients)
-        # 0, or NaN where a gradient is, so that no optimizer of graphs can leave it out.
-        firsts = [ops.cast(ops.reshape(each, (-1,))[:1], "float32") for each in gradients]
-        zero = ops.sum(ops.minimum(ops.abs(ops.concatenate(firsts)), 0.0))
-        return tuple(each + ops.cast(zero, each.dtype) for each in gradients)
+        # 0, or NaN if a gradient is NaN, so that no graph optimizer can remove it.
+        first_values = [ops.cast(ops.reshape(x, (-1,))[:1], "float32") for x in gradients]
+        zero = ops.sum(ops.minimum(ops.abs(ops.concatenate(first_values)), 0.0))
+        return tuple(x + ops.cast(zero, x.dtype) for x in gradients)
 
-    return tensors, together
+    return tensors, pass_on

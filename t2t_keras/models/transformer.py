@@ -49,13 +49,13 @@ class Transformer(keras.Model):
 
     Call arguments:
       inputs: {"source": integers [batch, source length], "target": integers [batch, target
-        length]}; the target to predict, which the model itself shifts to the right.
+        length]}. The target is the one to predict: the model itself shifts it to the right.
       packed: whether to skip padding in computations (see `RaggedLayout`).
       training: whether dropout acts.
 
     Returns:
-      float32 logits [batch, target length, vocab_size]; position i depends on targets before i
-      only. With `packed`, [target tokens, vocab_size], without padding.
+      float32 logits [batch, target length, vocab_size]; position i depends only on targets
+      before i. With `packed`, [target tokens, vocab_size], without padding.
     """
 
     def __init__(
@@ -94,28 +94,28 @@ class Transformer(keras.Model):
 
     def _make_embeddings(self):
         config = self.config
-        shared = config.shares_input(self.source_vocab_size)
+        is_shared = config.shares_input(self.source_vocab_size)
         if config.start_id >= self.vocab_size:
             raise UserError(
                 f"start_id={config.start_id}: expected an id below the vocabulary's size of "
                 f"{self.vocab_size}.",
                 code="bad_value",
             )
-        make = functools.partial(
+        make_embedding = functools.partial(
             SharedEmbedding,
             d_model=config.d_model,
             scale=config.scale_embedding,
             dtype=self.dtype_policy,
         )
-        self.embedding = make(
+        self.embedding = make_embedding(
             self.vocab_size,
             tied=config.share_embeddings in ("all", "target"),
             bias=config.softmax_bias,
-            name="embedding" if shared else "target_embedding",
+            name="embedding" if is_shared else "target_embedding",
         )
         self.source_embedding = self.embedding
-        if not shared:
-            self.source_embedding = make(
+        if not is_shared:
+            self.source_embedding = make_embedding(
                 self.source_vocab_size or self.vocab_size, name="source_embedding"
             )
 
@@ -197,9 +197,9 @@ class Transformer(keras.Model):
         mask = ops.not_equal(source, PADDING_ID)
         if not self.config.source_end:
             # Mask the final EOS, unless it is the whole sentence.
-            ends = ops.equal(source[:, 1:], EOS_ID)
-            read = ops.concatenate([mask[:, :1], ops.logical_not(ends)], axis=1)
-            mask = ops.logical_and(mask, read)
+            is_end = ops.equal(source[:, 1:], EOS_ID)
+            is_read = ops.concatenate([mask[:, :1], ops.logical_not(is_end)], axis=1)
+            mask = ops.logical_and(mask, is_read)
         x = self.source_embedding(source)
         x = x + ops.cast(self.source_bias, x.dtype) if self.config.source_bias else x
         x = self.source_positions(x)
@@ -259,9 +259,9 @@ class Transformer(keras.Model):
         """Returns the attention weights of each layer and head (section 3.2).
 
         Args:
-          inputs: {"source", "target"}, as for a call. Row i of a target's weights is for the
-            prediction of target i, and column j for input j of the decoder: target j - 1, or the
-            zero vector at the start.
+          inputs: {"source", "target"}, as for a call. Row i of the decoder's weights belongs to
+            the prediction of target i. Column j of its self-attention belongs to its input j:
+            target j - 1, or the zero vector at the start.
 
         Returns:
           {"encoder": [batch, layers, heads, source length, source length],
@@ -271,10 +271,10 @@ class Transformer(keras.Model):
         """
         source, target = inputs["source"], inputs["target"]
         layouts = layout_of(target), layout_of(source)
-        scores = dict(return_attention_scores=True)
-        memory, memory_mask, encoder = self.encode(source, layouts[1], **scores)
-        _, decoder, cross = self.decode(target, memory, memory_mask, *layouts, **scores)
-        # Sums in half precision would be rounded again.
+        options = dict(return_attention_scores=True)
+        memory, memory_mask, encoder = self.encode(source, layouts[1], **options)
+        _, decoder, cross = self.decode(target, memory, memory_mask, *layouts, **options)
+        # In half precision, sums of weights would be rounded again.
         return {
             kind: ops.cast(ops.stack(weights, axis=1), "float32")
             for kind, weights in (("encoder", encoder), ("decoder", decoder), ("cross", cross))
@@ -301,7 +301,7 @@ class Transformer(keras.Model):
         """
         d_k, d_v = self.config.head_widths(self.config.d_model)
 
-        def slots(positions):
+        def empty_slots(positions):
             lead = (ops.shape(memory_mask)[0], self.config.num_heads, positions * hypotheses)
             key, value = (ops.zeros((*lead, width), self.compute_dtype) for width in (d_k, d_v))
             return [{"key": key, "value": value} for _ in self.decoder]
@@ -312,8 +312,8 @@ class Transformer(keras.Model):
             ],
             "memory_mask": visible_keys(memory_mask),
             "projection": self.embedding.projection(),
-            "past": slots(0),
-            "recent": slots(block_size),
+            "past": empty_slots(0),
+            "recent": empty_slots(block_size),
         }
 
     def decode_step(
@@ -346,25 +346,25 @@ class Transformer(keras.Model):
         return (logits, cache, weights) if return_attention_scores else (logits, cache)
 
     def step_states(self, previous, index, cache, position=None, valid_slots=None):
-        """As `decode_step`, but returns states [batch, hypotheses, d_model] instead of logits."""
+        """Like `decode_step`, but returns states [batch, hypotheses, d_model] instead of logits."""
         hypotheses = previous.shape[1]
         slots = ops.arange(ops.shape(cache["recent"][0]["key"])[2], dtype="int32")
-        written = ops.equal(slots // hypotheses, index if position is None else position)
+        write_mask = ops.equal(slots // hypotheses, index if position is None else position)
         if valid_slots is None:
-            ahead, radius = slots // hypotheses - index, self.config.self_attention_radius
-            seen = ops.logical_and(ahead <= 0, ahead >= -radius if radius else True)
-            own_slots = ops.arange(hypotheses)[:, None] == slots % hypotheses
-            valid_slots = ops.logical_and(seen, own_slots)[None]
+            offsets, radius = slots // hypotheses - index, self.config.self_attention_radius
+            is_visible = ops.logical_and(offsets <= 0, offsets >= -radius if radius else True)
+            is_own = ops.arange(hypotheses)[:, None] == slots % hypotheses
+            valid_slots = ops.logical_and(is_visible, is_own)[None]
         previous = ops.reshape(previous, (-1, 1))
         if self.config.start_id:
             x = self.embedding(ops.where(ops.equal(index, 0), self.config.start_id, previous))
         else:
             x = self.embedding(previous)
             x = ops.where(ops.equal(index, 0), ops.zeros_like(x), x)
-        x = self._positioned_target(x, index)
+        x = self._add_target_positions(x, index)
         x = ops.reshape(x, (-1, self.config.d_model))
         layout, recent_caches, weights = DenseLayout(-1, hypotheses), [], []
-        masks = written[:, None], valid_slots[:, None]
+        masks = write_mask[:, None], valid_slots[:, None]
         for layer, past, recent, memory in zip(
             self.decoder, cache["past"], cache["recent"], cache["memory"], strict=True
         ):
@@ -385,23 +385,23 @@ class Transformer(keras.Model):
         """Returns the outputs of a layer: states and, if requested, attention weights."""
         # On JAX, symbolic calls accept only arrays and plain values.
         options = {name: value for name, value in options.items() if value is not AS_IS}
-        run = (
+        call = (
             functools.partial(call_with_remat, layer)
             if training and self.config.recompute
             else layer
         )
-        return keras.tree.flatten(run(*inputs, training=training, **options))
+        return keras.tree.flatten(call(*inputs, training=training, **options))
 
     def _target_inputs(self, target):
         """Returns the decoder's inputs: the embedded target, shifted to the right by one."""
         if start := self.config.start_id:
             shifted = ops.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=start)
-            return self._positioned_target(self.embedding(shifted))
+            return self._add_target_positions(self.embedding(shifted))
         # The first input is a zero vector.
         shifted = ops.pad(self.embedding(target)[:, :-1], [[0, 0], [1, 0], [0, 0]])
-        return self._positioned_target(shifted)
+        return self._add_target_positions(shifted)
 
-    def _positioned_target(self, x, start=0):
+    def _add_target_positions(self, x, start=0):
         x = self.target_positions(x, start=start)
         return self.target_norm(x) if self.config.embedding_norm else x
 
@@ -412,8 +412,8 @@ class Transformer(keras.Model):
     def export(self, filepath, *args, input_signature=None, **kwargs):
         """Runs `keras.Model.export` with ids as int32, which Keras would take for floats."""
         ids = dict(shape=(None, None), dtype="int32")
-        sides = {name: keras.InputSpec(**ids, name=name) for name in ("source", "target")}
-        signature = input_signature or [sides]
+        specs = {name: keras.InputSpec(**ids, name=name) for name in ("source", "target")}
+        signature = input_signature or [specs]
         return super().export(filepath, *args, input_signature=signature, **kwargs)
 
     def get_config(self):
