@@ -339,9 +339,9 @@ def recorded_run(
 
     directory = flags.output_dir
     if policy:
-        from t2t_keras.training.checkpoint_files import first_found
+        from t2t_keras.training.checkpoint_files import wait_for
 
-        first_found(lambda: RunConfig.exists(directory), policy, "run")
+        wait_for(lambda: RunConfig.exists(directory), policy, "run")
     recorded = (load or RunConfig.load)(directory)
     requested = merge_flags(recorded, given_flags(flags, *RUN_FLAGS))
     recorded.check_unchanged(requested, directory)

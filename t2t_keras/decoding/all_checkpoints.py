@@ -100,7 +100,7 @@ def translate_all(
         loaded.update(identity(path), checkpoint=Path(path).name)
         load_weights(translator.models[0], path)
 
-    for step, path in watcher.loaded(load):
+    for step, path in watcher.load_each(load):
         print(f"{Path(path).name}: translating {source}", flush=True)
         made_with = provenance | loaded
         translate_file(translator, source, f"{output}-{step}", made_with, prefixes, reads=reads)

@@ -175,7 +175,7 @@ def unloaded_engine(
     from t2t_keras.training.checkpoints import load_ensemble_model
 
     dtype = config.weights_dtype
-    models = [record.make_model(dtype, loaded=True)]
+    models = [record.make_model(dtype, will_load=True)]
     models += [load_ensemble_model(path, record.vocabulary, dtype) for path in ensemble]
     return KerasEngine(models, record.vocabulary, config, forbidden)
 

@@ -29,8 +29,8 @@ from t2t_keras.training.checkpoint_files import (
     CheckpointWatcher,
     PollPolicy,
     files_by_name_and_step,
-    first_found,
     follow_run,
+    wait_for,
 )
 from t2t_keras.training.checkpoints import load_weights
 from t2t_keras.training.curves import make_curves
@@ -130,7 +130,7 @@ def evaluate_all(
         template = run_result(config, output_dir, split, None, settings, text)
         earlier_steps = _find_scored_steps(files, template)
         watcher = follow_run(output_dir, policy, min_steps, done=earlier_steps)
-        checkpoints = watcher.loaded(lambda path: load_weights(step.model, path))
+        checkpoints = watcher.load_each(lambda path: load_weights(step.model, path))
         scored = itertools.starmap(score_checkpoint, checkpoints)
         return _add_scores(files, earlier_steps, scored, f"checkpoint in {output_dir}")
 
@@ -201,7 +201,7 @@ def _name_of_text(directory: str | Path, name: str, policy: PollPolicy) -> str:
     def find() -> list[str]:
         return sorted(text for text in files_by_name_and_step(directory) if text == (name or text))
 
-    names = first_found(find, policy, "translation")
+    names = wait_for(find, policy, "translation")
     if not names:
         raise UserError(
             f"There are no translations <name>-<step> in --translations_dir={directory}. Make them "

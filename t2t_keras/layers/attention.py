@@ -204,12 +204,11 @@ class MultiHeadAttention(ShapePreservingLayer):
 
         # With three separate Glorot matrices, averages over a sentence are larger, and its
         # positions become more alike from layer to layer: attention is learned late or never.
-        fan_sum = d_model + 2 * keys_width + values_width
+        fan_sum, output_fans = d_model + 2 * keys_width + values_width, values_width + d_model
         self.query_projection = make_projection("query", d_model, keys_width, fan_sum)
         self.key_projection = make_projection("key", key_width, keys_width, fan_sum)
         self.value_projection = make_projection("value", value_width, values_width, fan_sum)
-        fan_sum = values_width + d_model
-        self.output_projection = make_projection("output", values_width, d_model, fan_sum)
+        self.output_projection = make_projection("output", values_width, d_model, output_fans)
 
     def __call__(self, query, value=None, key=None, *args, **kwargs):
         """Calls the layer; if `value` is the query itself, it is self-attention."""

@@ -220,8 +220,8 @@ class _TransformerLayer(ShapePreservingLayer):
         attention_options = dict(dropout=config.attention_dropout, use_bias=config.attention_bias)
         attention_options |= self._weight_options
         sizes = config.num_heads, *config.head_widths(x_shape[-1])
-        rotary = config.positions == "rotary"
-        self_options = options("self_attention", rotary=rotary, **attention_options)
+        is_rotary = config.positions == "rotary"
+        self_options = options("self_attention", rotary=is_rotary, **attention_options)
         if config.self_attention_radius:
             radius = config.self_attention_radius
             self.self_attention = RestrictedSelfAttention(radius, *sizes, **self_options)
@@ -272,9 +272,8 @@ class TransformerEncoder(_TransformerLayer):
         units have `attention_dropout` and `relu_dropout` of their own, 0 in the paper.
       activation: the function of the feed-forward sub-layer's inner units, see `FeedForward`.
       layer_norm_epsilon: added to the variance in layer normalisation.
-      kernel_initializer: initialiser of all projections; default: that of `MultiHeadAttention` and
-        `FeedForward`.
-      bias_initializer: initialiser of their biases.
+      kernel_initializer: for all projections; default: see `MultiHeadAttention`, `FeedForward`.
+      bias_initializer: for their biases.
       normalize_first: whether the input of each sub-layer is normalised instead of the sum.
       config: a `LayerConfig` or a subclass, whose fields the other arguments replace.
       seed: seed of the dropouts; each has a seed of its own, drawn from this one.

@@ -32,8 +32,8 @@ _MAX_CHECKPOINTS = 20
 # The search ends after this number of larger means in a row without a lower loss.
 _PATIENCE = 2
 # Checkpoints before this share of the newest checkpoint's steps usually make a mean worse.
-_EARLY = 0.75
-_AVERAGE = "optimizer/average/"  # Prefix of the moving averages' names.
+_EARLY_SHARE = 0.75
+_AVERAGE_PREFIX = "optimizer/average/"  # Prefix of the moving averages' names.
 
 
 class _Mean(NamedTuple):
@@ -56,8 +56,8 @@ def average_run(
 
     The paper averages the last 5 checkpoints of the base model and the last 20 of the big model,
     written every 10 minutes (section 6.1). Early in a training, when the weights still change fast,
-    a mean is worse than the newest checkpoint. Left out are damaged checkpoints, and a near
-    duplicate of the newest checkpoint, such as the last regular one before Ctrl-C.
+    a mean is worse than the newest checkpoint. Damaged checkpoints are left out, and so is
+    a near duplicate of the newest one, such as the last regular checkpoint before Ctrl-C.
 
     Args:
       model_dir: the run.
@@ -92,7 +92,7 @@ def average_run(
     checkpoint_files.newest_checkpoint(model_dir)
     refuse_occupied(output_dir, overwrite, "--overwrite")
     paths = checkpoint_files.checkpoint_paths(model_dir)
-    mean = _moving_average(paths) if ema else _mean(config, paths, n, seconds_apart)
+    mean = _moving_average(paths) if ema else _run_mean(config, paths, n, seconds_apart)
     # The mean of one checkpoint is that checkpoint.
     averaged = len(mean.paths) if len(mean.paths) > 1 else config.averaged
     config, newest = dataclasses.replace(config, averaged=averaged), mean.paths[-1]
@@ -103,28 +103,28 @@ def average_run(
     return path
 
 
-def _mean(config: RunConfig, paths: Sequence[str], n: int | None, seconds_apart: float) -> _Mean:
+def _run_mean(config: RunConfig, paths: Sequence[str], n: int | None, seconds: float) -> _Mean:
     """Returns the mean that `average_run` writes."""
-    paths, apart = without_near_duplicate(paths), ""
-    if seconds_apart:
-        paths = spaced_apart(paths, _written_at(paths), seconds_apart)
-        apart = f" {seconds_apart:g} s apart"
-    measure = _dev_loss(config) if n is None else None
+    paths, spacing = drop_near_duplicate(paths), ""
+    if seconds:
+        paths = select_spaced(paths, _write_times(paths), seconds)
+        spacing = f" {seconds:g} s apart"
+    measure = _make_dev_loss(config) if n is None else None
     if n is None and not measure:
-        paths = _of_last_tenth(paths)
+        paths = _select_last_tenth(paths)
     mean = _best_mean(paths, n or _MAX_CHECKPOINTS, measure)
     if n and len(mean.paths) < n:
         folder = Path(paths[-1]).parent
-        print(f"There are only {len(mean.paths)} checkpoints{apart} in {folder}, expected {n}.")
+        print(f"There are only {len(mean.paths)} checkpoints{spacing} in {folder}, expected {n}.")
     if n:
-        _warn_of_early_ones(mean.paths)
+        _warn_about_early(mean.paths)
     return mean
 
 
-def without_near_duplicate(paths: Sequence[str]) -> list[str]:
+def drop_near_duplicate(paths: Sequence[str]) -> list[str]:
     """Drops the checkpoint before the newest if it is nearly the same.
 
-    It is, if the steps between the two are fewer than half the median of the earlier gaps.
+    That is the case if the gap between their steps is below half the median of the earlier gaps.
     """
     steps = [known_step_of(path) for path in paths]
     gaps = np.diff(steps)
@@ -134,7 +134,7 @@ def without_near_duplicate(paths: Sequence[str]) -> list[str]:
     return [*paths[:-2], paths[-1]]
 
 
-def _of_last_tenth(paths: Sequence[str]) -> list[str]:
+def _select_last_tenth(paths: Sequence[str]) -> list[str]:
     """Returns the checkpoints of the last tenth of the training."""
     newest = known_step_of(paths[-1])
     last_paths = [path for path in paths if known_step_of(path) >= 0.9 * newest]
@@ -145,17 +145,17 @@ def _of_last_tenth(paths: Sequence[str]) -> list[str]:
     return last_paths
 
 
-def _warn_of_early_ones(chosen: Sequence[str]) -> None:
-    first, newest = (known_step_of(chosen[index]) for index in (0, -1))
-    if first < _EARLY * newest:
+def _warn_about_early(paths: Sequence[str]) -> None:
+    first, newest = (known_step_of(paths[index]) for index in (0, -1))
+    if first < _EARLY_SHARE * newest:
         print(
             f"The mean reaches back to step {first:,} of {newest:,}, and may be worse than "
-            f"{Path(chosen[-1]).name} alone. Leave --n out to let the dev loss decide."
+            f"{Path(paths[-1]).name} alone. Leave --n out to let the dev loss decide."
         )
 
 
-def _dev_loss(config: RunConfig) -> Callable[[Mapping[str, np.ndarray], str], float] | None:
-    """Returns a function that measures weights of a path; None if the data is gone or changed."""
+def _make_dev_loss(config: RunConfig) -> Callable[[Mapping[str, np.ndarray], str], float] | None:
+    """Returns a function from weights and their path to dev loss; None without the run's data."""
     try:
         generated = open_generated(config.problem, config.data_dir)
         generated.open_examples("dev")
@@ -188,26 +188,26 @@ def _best_mean(
     """
     # float64: the mean must not depend on the order.
     sums: dict[str, np.ndarray] = {}
-    averaged, newest, lowest = list[str](), dict[str, Any](), math.inf
+    chosen, newest_head, lowest_loss = list[str](), dict[str, Any](), math.inf
     best = _Mean({}, [], {})
-    for path, arrays, head in _intact(paths, WEIGHTS):
-        averaged.insert(0, path)
-        newest = newest or head
+    for path, arrays, head in _read_intact(paths, WEIGHTS):
+        chosen.insert(0, path)
+        newest_head = newest_head or head
         for name, weight in weights_of(arrays).items():
             sums[name] = sums.get(name, np.zeros(weight.shape, np.float64)) + weight
-        mean = {name: (total / len(averaged)).astype(np.float32) for name, total in sums.items()}
+        mean = {name: (total / len(chosen)).astype(np.float32) for name, total in sums.items()}
         if measure:
             loss = measure(mean, path)
-            print(f"Dev loss of the mean of {len(averaged)} from {Path(path).name} on: {loss:.4f}")
-        if not best.paths or not measure or loss < lowest:  # A loss may be NaN.
-            best = _Mean(mean, list(averaged), newest)
-            lowest = loss if measure else lowest
-        if len(averaged) == count or (measure and len(averaged) - len(best.paths) >= _PATIENCE):
+            print(f"Dev loss of the mean of {len(chosen)} from {Path(path).name} on: {loss:.4f}")
+        if not best.paths or not measure or loss < lowest_loss:  # A loss may be NaN.
+            best = _Mean(mean, list(chosen), newest_head)
+            lowest_loss = loss if measure else lowest_loss
+        if len(chosen) == count or (measure and len(chosen) - len(best.paths) >= _PATIENCE):
             break
     return best
 
 
-def _intact(
+def _read_intact(
     paths: Sequence[str],
     prefixes: tuple[str, ...],
 ) -> Iterator[tuple[str, dict[str, np.ndarray], dict[str, Any]]]:
@@ -232,11 +232,11 @@ def _intact(
 
 def _moving_average(paths: Sequence[str]) -> _Mean:
     """Returns the moving average of the newest intact checkpoint."""
-    path, arrays, head = next(_intact(paths, (*WEIGHTS, _AVERAGE)))
+    path, arrays, head = next(_read_intact(paths, (*WEIGHTS, _AVERAGE_PREFIX)))
     averages = {
-        f"{MODEL}/{name.removeprefix(_AVERAGE)}": array
+        f"{MODEL}/{name.removeprefix(_AVERAGE_PREFIX)}": array
         for name, array in arrays.items()
-        if name.startswith(_AVERAGE)
+        if name.startswith(_AVERAGE_PREFIX)
     }
     if not averages:
         raise UserError(
@@ -247,22 +247,22 @@ def _moving_average(paths: Sequence[str]) -> _Mean:
     return _Mean(weights_of(arrays | averages), [path], head)
 
 
-def spaced_apart(paths: Sequence[str], seconds: Sequence[float], apart: float) -> list[str]:
-    """Returns the newest (last) path and, going back, every next one that is old enough.
+def select_spaced(paths: Sequence[str], times: Sequence[float], spacing: float) -> list[str]:
+    """Returns the newest (last) path and, going back, each next one at least `spacing` older.
 
-    `seconds` are the times of writing; differences are rounded to seconds.
+    `times` are when they were written, in seconds; differences are rounded.
     """
     chosen: list[str] = []
-    last = 0.0
-    for path, written_at in reversed(list(zip(paths, seconds, strict=True))):
-        if not chosen or round(last - written_at) >= apart:
+    last_time = 0.0
+    for path, time in reversed(list(zip(paths, times, strict=True))):
+        if not chosen or round(last_time - time) >= spacing:
             chosen.append(path)
-            last = written_at
+            last_time = time
     return chosen[::-1]
 
 
-def _written_at(paths: Sequence[str]) -> list[float]:
-    """Returns the seconds of training at which each checkpoint was written, or the times."""
+def _write_times(paths: Sequence[str]) -> list[float]:
+    """Returns the seconds of training, or else the time, at which each checkpoint was written."""
     costs = [cost for path in paths if (cost := read_cost(path))]
     if len(costs) == len(paths):
         return [cost.seconds for cost in costs]

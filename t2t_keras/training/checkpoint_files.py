@@ -42,21 +42,21 @@ _TYPES = {
     "F32": np.dtype(np.float32),
     "F64": np.dtype(np.float64),
 }
-_NAMES = {dtype: name for name, dtype in _TYPES.items()}
+_TYPE_NAMES = {dtype: name for name, dtype in _TYPES.items()}
 # safetensors rejects longer headers.
 _MAX_HEADER_BYTES = 100_000_000
 _MAX_CRC32 = 2**32 - 1
-_HEAD_CHECKSUM = len(str(_MAX_CRC32))
+_CHECKSUM_DIGITS = len(str(_MAX_CRC32))
 
 
 class DamagedCheckpointError(UserError):
     """A checkpoint cannot be read, because of `error`."""
 
-    def __init__(self, path: str | Path, error: BaseException, sound: str = ""):
+    def __init__(self, path: str | Path, error: BaseException, intact: str = ""):
         advice = ""
-        if sound:
-            name = Path(sound).name
-            advice = f" The newest intact one is {name}: use it, with --checkpoint_path={sound}."
+        if intact:
+            name = Path(intact).name
+            advice = f" The newest intact one is {name}: use it, with --checkpoint_path={intact}."
         super().__init__(
             f"The checkpoint {path} is damaged: {first_line(error)}.{advice}",
             code="checkpoint_damaged",
@@ -74,7 +74,7 @@ def write(
     path: str | Path,
     arrays: Mapping[str, Any],
     head: Mapping[str, Any],
-    value: Callable[[Any], np.ndarray] = np.asarray,
+    to_array: Callable[[Any], np.ndarray] = np.asarray,
 ) -> None:
     """Writes a checkpoint, which is complete or absent.
 
@@ -83,8 +83,8 @@ def write(
       arrays: objects with a shape and a dtype, by name; their order is kept.
       head: further JSON. "version", "crc32" (of each array) and "digest" are added; the digest is
         equal only for equal arrays.
-      value: converts an object to an array just before it is written, so that not all arrays need
-        to be in memory at once.
+      to_array: converts an object to an array just before it is written, so that memory need not
+        hold all arrays at once.
 
     Raises:
       OSError: it cannot be written, as on a full disk.
@@ -92,22 +92,22 @@ def write(
     table, end = {}, 0
     for name, array in arrays.items():
         dtype = np.dtype(array.dtype)
-        begin, end = end, end + math.prod(array.shape) * dtype.itemsize
-        kind, shape = _NAMES[dtype], list(array.shape)
-        table[name] = {"dtype": kind, "shape": shape, "data_offsets": [begin, end]}
+        start, end = end, end + math.prod(array.shape) * dtype.itemsize
+        type_name, shape = _TYPE_NAMES[dtype], list(array.shape)
+        table[name] = {"dtype": type_name, "shape": shape, "data_offsets": [start, end]}
     checksums = dict.fromkeys(arrays, _MAX_CRC32)
-    # The header is written last, into room reserved for its greatest length.
-    room = len(_header(table, checksums, head)) + _HEAD_CHECKSUM
-    room += -room % 8
+    # The header is written last, into space reserved for its greatest length.
+    header_size = len(_encode_header(table, checksums, head)) + _CHECKSUM_DIGITS
+    header_size += -header_size % 8
     with atomic_writer(Path(path)) as file:
-        file.seek(8 + room)
+        file.seek(8 + header_size)
         for name, array in arrays.items():
-            part = value(array).reshape(-1).view(np.uint8).data
-            checksums[name] = zlib.crc32(part)
-            file.write(part)
+            data = to_array(array).reshape(-1).view(np.uint8).data
+            checksums[name] = zlib.crc32(data)
+            file.write(data)
         file.seek(0)
-        header = _header(table, checksums, head).ljust(room)
-        file.write(room.to_bytes(8, "little") + header)
+        header = _encode_header(table, checksums, head).ljust(header_size)
+        file.write(header_size.to_bytes(8, "little") + header)
 
 
 def read(
@@ -118,33 +118,33 @@ def read(
     Reads and checks only arrays whose names begin with one of `prefixes`; by default, all.
 
     Raises:
-      DamagedCheckpointError: the content is not as written.
+      DamagedCheckpointError: the content has changed since it was written.
       UserError: the file cannot be opened or read.
     """
 
     def read_from(file: BinaryIO) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         table, head = _read_header(file)
-        start, arrays = file.tell(), {}
+        data_start, arrays = file.tell(), {}
         for name, entry in table.items():
             if not name.startswith(prefixes):
                 continue
             begin, end = entry["data_offsets"]
-            file.seek(start + begin)
-            part = file.read(end - begin)
-            if zlib.crc32(part) != head["crc32"][name]:
+            file.seek(data_start + begin)
+            data = file.read(end - begin)
+            if zlib.crc32(data) != head["crc32"][name]:
                 raise ValueError(f"checksum mismatch in {name}")
-            arrays[name] = np.frombuffer(part, _TYPES[entry["dtype"]]).reshape(entry["shape"])
+            arrays[name] = np.frombuffer(data, _TYPES[entry["dtype"]]).reshape(entry["shape"])
         return arrays, head
 
-    return _checked(path, read_from)
+    return _read_file(path, read_from)
 
 
 def read_head(path: str | Path) -> dict[str, Any]:
     """Returns the head of a checkpoint without reading its arrays; raises the errors of `read`."""
-    return _checked(path, lambda file: _read_header(file)[1])
+    return _read_file(path, lambda file: _read_header(file)[1])
 
 
-def _checked(path: str | Path, read_from: Callable[[BinaryIO], Result]) -> Result:
+def _read_file(path: str | Path, read_from: Callable[[BinaryIO], Result]) -> Result:
     # Opening a FIFO would block until there is a writer.
     check_regular([Path(path)])
     try:
@@ -180,24 +180,24 @@ def _read_header(file: BinaryIO) -> tuple[dict[str, dict[str, Any]], dict[str, A
             code="other_checkpoint_version",
         )
     if _digest(table, head["crc32"]) != head["digest"]:
-        raise ValueError("the names, types or shapes of arrays are not as written")
-    place = 0
+        raise ValueError("the digest of names, types and shapes does not match")
+    offset = 0
     for name, entry in table.items():
         size = math.prod(entry["shape"]) * _TYPES[entry["dtype"]].itemsize
-        if entry["data_offsets"] != [place, place := place + size]:
+        if entry["data_offsets"] != [offset, offset := offset + size]:
             raise ValueError(f"unexpected offset of {name}")
-    size, expected = os.fstat(file.fileno()).st_size, 8 + length + place
+    size, expected = os.fstat(file.fileno()).st_size, 8 + length + offset
     if size != expected:
         truncated = "file is truncated: " if size < expected else ""
         raise ValueError(f"{truncated}expected {expected:,} bytes, got {size:,}")
     return table, head
 
 
-def _header(
+def _encode_header(
     table: Mapping[str, Any], checksums: Mapping[str, int], head: Mapping[str, Any]
 ) -> bytes:
-    own = {"version": _VERSION, "crc32": checksums, "digest": _digest(table, checksums)}
-    text = json.dumps({**head, **own})
+    added = {"version": _VERSION, "crc32": checksums, "digest": _digest(table, checksums)}
+    text = json.dumps({**head, **added})
     metadata = {"head": text, "crc32": str(zlib.crc32(text.encode()))}
     return json.dumps({"__metadata__": metadata, **table}).encode()
 
@@ -269,18 +269,18 @@ def checkpoint_at(path: str | Path) -> str:
 
 
 def identity(checkpoint: str | Path) -> dict[str, str]:
-    """Returns a checkpoint's path and digest; the digest tells it from a later file of its name.
+    """Returns a checkpoint's path and digest, which tells it from a later file of the same name.
 
     Raises:
       UserError: there is no such checkpoint, or its head cannot be read.
     """
     path = existing_checkpoint(checkpoint)
-    with named_alternative(path):
+    with suggest_intact(path):
         return {"checkpoint": path, "digest": read_head(path)["digest"]}
 
 
 @contextlib.contextmanager
-def named_alternative(path: str | Path) -> Iterator[None]:
+def suggest_intact(path: str | Path) -> Iterator[None]:
     """Adds the newest earlier intact checkpoint to the error of a damaged one."""
     try:
         yield
@@ -291,10 +291,10 @@ def named_alternative(path: str | Path) -> Iterator[None]:
             for other in reversed(checkpoint_paths(Path(path).parent))
             if step is not None and known_step_of(other) < step and _is_intact(other)
         )
-        newest = next(earlier, None)
-        if newest is None:
+        intact = next(earlier, None)
+        if intact is None:
             raise
-        raise DamagedCheckpointError(path, damaged.error, newest) from damaged.error
+        raise DamagedCheckpointError(path, damaged.error, intact) from damaged.error
 
 
 def _is_intact(path: str) -> bool:
@@ -335,15 +335,15 @@ class PollPolicy:
     poll_seconds: float = 5.0
     sleep: Callable[[float], object] = time.sleep
 
-    def looks(self, noun: str) -> Iterator[None]:
+    def poll(self, noun: str) -> Iterator[None]:
         """Yields whenever it is time to look for `noun`: at once, then after each pause."""
         yield
-        left = 60 * self.wait_minutes
-        if left:
+        seconds_left = 60 * self.wait_minutes
+        if seconds_left:
             print(f"Waiting for the {noun}, at most {self.wait_minutes:g} minutes.", flush=True)
-        while left > 0:
-            pause = min(self.poll_seconds, left)
-            left -= pause
+        while seconds_left > 0:
+            pause = min(self.poll_seconds, seconds_left)
+            seconds_left -= pause
             self.sleep(pause)
             yield
 
@@ -351,9 +351,9 @@ class PollPolicy:
 NO_WAIT = PollPolicy()
 
 
-def first_found(find: Callable[[], Result], policy: PollPolicy, noun: str) -> Result:
+def wait_for(find: Callable[[], Result], policy: PollPolicy, noun: str) -> Result:
     """Returns the first true result of `find`, or its last result when the wait is over."""
-    for _ in policy.looks(f"first {noun}"):
+    for _ in policy.poll(f"first {noun}"):
         if result := find():
             break
     return result
@@ -366,7 +366,7 @@ class CheckpointWatcher:
     step, `last_step` the last step to wait for (None = unknown).
 
     Attributes:
-      skipped: the reasons of missed steps, by step.
+      skipped: why steps were skipped, by step.
     """
 
     def __init__(
@@ -379,37 +379,37 @@ class CheckpointWatcher:
         done: Iterable[int] = (),
         last_step: Callable[[], int | None] = lambda: None,
     ):
-        self._files, self._policy, self._noun = files, policy, noun
+        self._find_files, self._policy, self._noun = files, policy, noun
         self._min_steps, self._done, self._last_step = min_steps, set(done), last_step
         self.skipped: dict[int, str] = {}
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         """Yields step and path, the earliest first, until the last step or the end of the wait."""
-        done, new = self._done, dict[int, str]()
+        done, new_files = self._done, dict[int, str]()
         while True:
-            for _ in self._policy.looks(f"next {self._noun}"):
-                existing, previous = self._files(), new
-                new = {
+            for _ in self._policy.poll(f"next {self._noun}"):
+                existing, previous = self._find_files(), new_files
+                new_files = {
                     step: path
                     for step, path in existing.items()
                     if step >= self._min_steps and step not in done
                 }
-                for step in sorted(previous.keys() - new.keys() - done):
+                for step in sorted(previous.keys() - new_files.keys() - done):
                     self._skip(step, f"{previous[step]} was deleted before it could be read.")
-                if new:
+                if new_files:
                     break
-                last = self._last_step() if self._policy.wait_minutes else None
-                if last is not None and max(existing, default=-1) >= last:
+                last_step = self._last_step() if self._policy.wait_minutes else None
+                if last_step is not None and max(existing, default=-1) >= last_step:
                     return
-            if not new:
+            if not new_files:
                 if minutes := self._policy.wait_minutes:
                     print(f"No further {self._noun} in {minutes:g} minutes.", flush=True)
                 return
-            step = min(new)
+            step = min(new_files)
             done.add(step)
-            yield step, new[step]
+            yield step, new_files[step]
 
-    def loaded(self, load: Callable[[str], object]) -> Iterator[tuple[int, str]]:
+    def load_each(self, load: Callable[[str], object]) -> Iterator[tuple[int, str]]:
         """Yields step and path of each file after `load(path)`.
 
         A file for which `load` raises `UserError` may be incomplete: it is tried once more after a
@@ -428,7 +428,7 @@ class CheckpointWatcher:
                 return ""
             except UserError as error:
                 reason = str(error)
-            if step not in self._files():
+            if step not in self._find_files():
                 return f"{path} was deleted while it was read."
             if may_retry:
                 self._policy.sleep(self._policy.poll_seconds)

@@ -1,4 +1,4 @@
-"""The checkpoints of a run: saving, pruning, restoring past damaged ones, loading into models."""
+"""The checkpoints of a run: saving, pruning, restoring intact ones, loading into models."""
 
 import contextlib
 import dataclasses
@@ -27,13 +27,13 @@ from t2t_keras.training.checkpoint_files import (
     checkpoint_paths,
     existing_checkpoint,
     first_line,
-    named_alternative,
     path_at,
+    suggest_intact,
 )
-from t2t_keras.training.cost import same_cost
-from t2t_keras.training.optimizer import Adam, averaged_weights
+from t2t_keras.training.cost import copy_cost
+from t2t_keras.training.optimizer import Adam, weights_and_averages
 from t2t_keras.training.run_config import RunConfig
-from t2t_keras.training.trained_parts import LORA_SCALE, merged, name_in, own_weights
+from t2t_keras.training.trained_parts import LORA_SCALE, base_weights, merge_adapters, name_in
 
 # Key in the head of the best weights, for the step of the run's newest checkpoint.
 NEWEST_SAVED = "newest_saved"
@@ -86,7 +86,7 @@ class Checkpoints:
             differ.
         """
         arrays, head = checkpoint_files.read(path)
-        _assign(_named(self._state), arrays, path)
+        _assign(_arrays_by_name(self._state), arrays, path)
         self.head = head
 
     def restore_newest(self) -> str | None:
@@ -107,7 +107,7 @@ class Checkpoints:
             else:
                 self._remove_interrupted()
                 return path
-        # Includes those that an earlier start has renamed.
+        # Includes checkpoints that an earlier start has renamed.
         if damaged := sorted(self._directory.glob(f"damaged.{NAME}-*{SUFFIX}")):
             raise UserError(
                 f"None of the {len(damaged)} checkpoints in {self._directory} can be read: "
@@ -149,22 +149,22 @@ class Checkpoints:
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             head = {"step": step, **(head or {})}
-            checkpoint_files.write(path, _named(self._state), head, _value)
+            checkpoint_files.write(path, _arrays_by_name(self._state), head, _to_array)
             if can_continue and step > 0:
                 (self._directory / _HAS_SAVED).touch()
         except OSError as error:
             advice = "Make room, and run the same command again."
             if can_continue:
-                begin = earlier_paths[-1] if earlier_paths else "the beginning"
-                advice = f"Make room; the same command continues from {begin}."
+                origin = earlier_paths[-1] if earlier_paths else "the beginning"
+                advice = f"Make room; the same command continues from {origin}."
             raise UserError(
                 f"Cannot write the checkpoint {path}: {first_line(error)}. {advice}",
                 code="not_written",
             ) from error
         paths = [*(earlier for earlier in earlier_paths if earlier != path), path]
-        for old in paths[: -self._keep]:
+        for old_path in paths[: -self._keep]:
             with contextlib.suppress(OSError):
-                Path(old).unlink()
+                Path(old_path).unlink()
         return path
 
     def _remove_interrupted(self) -> None:
@@ -173,10 +173,10 @@ class Checkpoints:
             file.unlink(missing_ok=True)
 
 
-def other_hyperparameters(path: str | Path, reason: str) -> UserError:
+def different_hparams_error(path: str | Path, reason: str) -> UserError:
     """Returns the error for a checkpoint that does not fit the model."""
     return UserError(
-        f"The checkpoint {path} is of a model with other hyperparameters: {reason}.",
+        f"The checkpoint {path} belongs to a model with other hyperparameters: {reason}.",
         code="other_model",
     )
 
@@ -185,10 +185,10 @@ def load_weights(model: keras.Model, path: str | Path) -> None:
     """Restores a model's weights, with adapters merged, from a checkpoint.
 
     Raises:
-      UserError: the checkpoint is missing, damaged or of a model with other hyperparameters.
+      UserError: the checkpoint is missing, damaged or from a model with other hyperparameters.
     """
     path = existing_checkpoint(path)
-    with named_alternative(path):
+    with suggest_intact(path):
         assign_weights(model, read_weights(path), path)
 
 
@@ -200,7 +200,7 @@ def read_weights(path: str | Path) -> dict[str, np.ndarray]:
 
 def weights_of(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the weights among the arrays of a checkpoint by name, with adapters merged."""
-    weights = merged(arrays)
+    weights = merge_adapters(arrays)
     prefix = f"{MODEL}/"
     return {
         name.removeprefix(prefix): array
@@ -215,9 +215,9 @@ def assign_weights(model: keras.Model, weights: Mapping[str, np.ndarray], path: 
     Raises:
       UserError: a weight is missing, not in the model, or has another shape.
     """
-    own = {name_in(model, weight): weight for weight in own_weights(model)}
+    variables = {name_in(model, weight): weight for weight in base_weights(model)}
     _assign(
-        {f"{MODEL}/{name}": weight for name, weight in own.items()},
+        {f"{MODEL}/{name}": weight for name, weight in variables.items()},
         {f"{MODEL}/{name}": array for name, array in weights.items()},
         path,
     )
@@ -228,31 +228,31 @@ def _assign(
     arrays: Mapping[str, np.ndarray],
     path: str | Path,
 ) -> None:
-    arrays = _as_numbered(variables, arrays)
+    arrays = _match_numbers(variables, arrays)
     missing = [name for name in variables if name not in arrays]
     lacks_weights = any(name.startswith(f"{MODEL}/") for name in missing)
     has_optimizer = any(name.startswith(f"{_OPTIMIZER}/") for name in arrays)
     if missing and not lacks_weights and not has_optimizer:
         raise WeightsOnlyError(path)
-    wrong = [
+    mismatches = [
         f"{name} has shape {list(arrays[name].shape)}, but {list(variable.shape)} in the model"
         for name, variable in variables.items()
         if name in arrays and arrays[name].shape != tuple(variable.shape)
     ]
-    wrong += [f"{name} is missing, expected {list(variables[name].shape)}" for name in missing]
-    wrong += [
+    mismatches += [f"{name} is missing, expected {list(variables[name].shape)}" for name in missing]
+    mismatches += [
         f"{name} {list(arrays[name].shape)} is not in the model"
         for name in sorted(set(arrays) - set(variables))
         if name.startswith(f"{MODEL}/")
     ]
-    if wrong:
-        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        raise other_hyperparameters(path, f"{wrong[0]}{more}")
+    if mismatches:
+        more = f" (and {len(mismatches) - 1} more)" if len(mismatches) > 1 else ""
+        raise different_hparams_error(path, f"{mismatches[0]}{more}")
     for name, variable in variables.items():
         variable.assign(arrays[name])
 
 
-def _as_numbered(
+def _match_numbers(
     variables: Iterable[str], arrays: Mapping[str, np.ndarray]
 ) -> Mapping[str, np.ndarray]:
     """Renames arrays to the names that variables have in this process.
@@ -262,11 +262,11 @@ def _as_numbered(
     """
     if set(variables) <= set(arrays):
         return arrays
-    names: tuple[dict[str, list[str]], ...] = defaultdict(list), defaultdict(list)
-    for side, by_kind in zip((variables, arrays), names, strict=True):
+    names_by_kind: tuple[dict[str, list[str]], ...] = defaultdict(list), defaultdict(list)
+    for side, by_kind in zip((variables, arrays), names_by_kind, strict=True):
         for name in side:
             by_kind[re.sub(r"_\d+(?=/)", "", name)].append(name)
-    variable_names, array_names = names
+    variable_names, array_names = names_by_kind
     renamed = {
         array_name: name
         for kind, same_kind in array_names.items()
@@ -276,40 +276,38 @@ def _as_numbered(
     return {renamed.get(name, name): array for name, array in arrays.items()}
 
 
-def _named(state: Mapping[str, Any]) -> dict[str, Any]:
+def _arrays_by_name(state: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the variables of a state (see `Checkpoints`) by the names of their arrays."""
     model, optimizer = state[MODEL], state.get(_OPTIMIZER)
     parts = dict(state)
     if isinstance(model, keras.Model):
         parts[MODEL] = {name_in(model, weight): weight for weight in model.weights}
     if isinstance(optimizer, keras.optimizers.Optimizer):
-        parts[_OPTIMIZER] = _named_in_optimizer(optimizer, model)
-    named: dict[str, Any] = {}
+        parts[_OPTIMIZER] = _optimizer_arrays(optimizer, model)
+    arrays: dict[str, Any] = {}
     for part, content in parts.items():
         if isinstance(content, Mapping):
-            named |= {f"{part}/{name}": value for name, value in content.items()}
+            arrays |= {f"{part}/{name}": value for name, value in content.items()}
         else:
-            named[part] = content
-    return named
+            arrays[part] = content
+    return arrays
 
 
-def _named_in_optimizer(
-    optimizer: keras.optimizers.Optimizer, model: keras.Model
-) -> dict[str, Any]:
+def _optimizer_arrays(optimizer: keras.optimizers.Optimizer, model: keras.Model) -> dict[str, Any]:
     """Returns the variables of an optimizer by name: the weight's if known, else a number."""
-    by_kind = {"average": [average for _, average in averaged_weights(optimizer)]}
+    by_kind = {"average": [average for _, average in weights_and_averages(optimizer)]}
     if isinstance(optimizer, Adam):
         by_kind |= {"momentum": optimizer._momentums, "velocity": optimizer._velocities}
-    named = {"iterations": optimizer.iterations}
+    arrays = {"iterations": optimizer.iterations}
     for kind, variables in by_kind.items():
         for weight, variable in zip(optimizer._trainable_variables, variables, strict=False):
-            named[f"{kind}/{name_in(model, weight)}"] = variable
-    known = set(map(id, named.values()))
-    unnamed = [variable for variable in optimizer.variables if id(variable) not in known]
-    return named | {f"variable_{number}": variable for number, variable in enumerate(unnamed)}
+            arrays[f"{kind}/{name_in(model, weight)}"] = variable
+    known_ids = set(map(id, arrays.values()))
+    unnamed = [variable for variable in optimizer.variables if id(variable) not in known_ids]
+    return arrays | {f"variable_{number}": variable for number, variable in enumerate(unnamed)}
 
 
-def _value(variable: Any) -> np.ndarray:
+def _to_array(variable: Any) -> np.ndarray:
     """Returns the value of a variable of any backend, or an array unchanged."""
     return np.asarray(variable.value if isinstance(variable, keras.Variable) else variable)
 
@@ -331,7 +329,7 @@ def write_run(
       output_dir: directory for the run; must not contain one.
       weights: the model's weights by name.
       steps: step of the checkpoint.
-      head: head of the checkpoint that it is made from; its cost is copied.
+      head: head of the checkpoint that the weights come from; its cost is copied.
       overwrite: whether to replace a mean.
 
     Returns:
@@ -340,7 +338,7 @@ def write_run(
     with locked_directory(output_dir, command):
         refuse_occupied(output_dir, overwrite)
         checkpoints = Checkpoints(output_dir, {MODEL: weights}, keep=1)
-        path = checkpoints.save(steps, same_cost(head or {}))
+        path = checkpoints.save(steps, copy_cost(head or {}))
         config.save(output_dir)
     return path
 
@@ -401,23 +399,23 @@ def load_model(path: str | Path, weights_dtype: str = "float32") -> TrainedModel
     """
     checkpoint = checkpoint_at(expand_path(path))
     config = RunConfig.load(Path(checkpoint).parent)
-    model = config.make_model(weights_dtype, loaded=True)
+    model = config.make_model(weights_dtype, will_load=True)
     load_weights(model, checkpoint)
     return TrainedModel(model, config.vocabulary, config.problem, config.hparams, checkpoint)
 
 
 def load_ensemble_model(path: str | Path, tokenizer: Tokenizer, weights_dtype: str) -> keras.Model:
-    """Loads a model as `load_model`, as a member of an ensemble with this vocabulary.
+    """Loads a model like `load_model`, as a member of an ensemble with this vocabulary.
 
     Raises:
       UserError: there is no such run or checkpoint, or it has another vocabulary.
     """
-    model, own = load_model(path, weights_dtype)
-    if own.checksum != tokenizer.checksum:
+    model, member = load_model(path, weights_dtype)
+    if member.checksum != tokenizer.checksum:
         raise UserError(
             f"{path} has a different vocabulary: expected {tokenizer.vocab_size:,} pieces with "
-            f"SHA-256 {tokenizer.checksum[:12]}, got {own.vocab_size:,} with {own.checksum[:12]}. "
-            f"Train the runs of an ensemble on the same data.",
+            f"SHA-256 {tokenizer.checksum[:12]}, got {member.vocab_size:,} with "
+            f"{member.checksum[:12]}. Train the runs of an ensemble on the same data.",
             code="other_vocabulary",
         )
     return model

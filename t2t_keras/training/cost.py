@@ -19,10 +19,10 @@ from t2t_keras.training.checkpoint_files import (
     read_head,
 )
 
-PARTS = ("start", "input", "step", "evaluation", "checkpoint", "other")
-START, INPUT, STEP, EVALUATION, CHECKPOINT, OTHER = PARTS
-_IN_HEAD = "cost"
-_THEN = ", then "  # Joins the names of successive hardware.
+ACTIVITIES = ("start", "input", "step", "evaluation", "checkpoint", "other")
+START, INPUT, STEP, EVALUATION, CHECKPOINT, OTHER = ACTIVITIES
+_HEAD_KEY = "cost"
+_SEPARATOR = ", then "  # Between the names of successive hardware.
 
 
 class RunClock:
@@ -34,55 +34,55 @@ class RunClock:
     """
 
     def __init__(self) -> None:
-        self._seconds = dict.fromkeys(PARTS, 0.0)
+        self._seconds = dict.fromkeys(ACTIVITIES, 0.0)
         # The current activity, and the default between others.
-        self._part = self._otherwise = START
-        self._since = self._trained_since = time.monotonic()
+        self._activity = self._default_activity = START
+        self._activity_start = self._training_start = time.monotonic()
 
     @contextlib.contextmanager
-    def spent_on(self, part: str) -> Iterator[None]:
-        """Counts the time of the block for one of `PARTS`; blocks must not be nested."""
-        if part in (EVALUATION, CHECKPOINT):
+    def spent_on(self, activity: str) -> Iterator[None]:
+        """Counts the time of the block for one of `ACTIVITIES`; blocks must not be nested."""
+        if activity in (EVALUATION, CHECKPOINT):
             self.end_start()
-        self._begin(START if self._otherwise == START else part)
+        self._begin(START if self._default_activity == START else activity)
         try:
             yield
         finally:
-            self._begin(self._otherwise)
+            self._begin(self._default_activity)
 
     def end_start(self) -> None:
         """Ends the start, after the first finished step; later calls change nothing."""
-        self._otherwise = OTHER
+        self._default_activity = OTHER
         self._begin(OTHER)
 
     def begin_training(self) -> None:
         """Starts `training_seconds`, before the first step."""
-        self._trained_since = time.monotonic()
+        self._training_start = time.monotonic()
 
     def training_seconds(self) -> float:
         """Returns the seconds of the steps, without evaluations and checkpoints."""
         pauses = self._seconds[EVALUATION] + self._seconds[CHECKPOINT]
-        return time.monotonic() - self._trained_since - pauses
+        return time.monotonic() - self._training_start - pauses
 
     def seconds(self) -> dict[str, float]:
-        """Returns seconds by part; their sum is the time since this clock was made."""
-        self._begin(self._part)
-        shown = PARTS[:1] if self._otherwise == START else PARTS
-        return {part: self._seconds[part] for part in shown}
+        """Returns seconds by activity; their sum is the time since this clock was made."""
+        self._begin(self._activity)
+        shown_activities = ACTIVITIES[:1] if self._default_activity == START else ACTIVITIES
+        return {activity: self._seconds[activity] for activity in shown_activities}
 
     def show(self) -> None:
-        """Prints the total seconds and the share of each part."""
+        """Prints the total seconds and the share of each activity."""
         seconds = self.seconds()
         total = max(sum(seconds.values()), 1e-9)
         shares = ", ".join(
-            f"{part} {part_seconds / total:.1%}" for part, part_seconds in seconds.items()
+            f"{activity} {duration / total:.1%}" for activity, duration in seconds.items()
         )
         print(f"Of {total:,.1f} s: {shares}.", flush=True)
 
-    def _begin(self, part: str) -> None:
+    def _begin(self, activity: str) -> None:
         now = time.monotonic()
-        self._seconds[self._part] += now - self._since
-        self._part, self._since = part, now
+        self._seconds[self._activity] += now - self._activity_start
+        self._activity, self._activity_start = activity, now
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,12 +106,12 @@ class TrainingCost:
 class CostMeter:
     """Adds the tokens and seconds of this process to the earlier cost of the run.
 
-    `before` is the earlier cost; None = unknown, and the total cost is unknown too. `clock` has the
+    `earlier_cost` is None if it is unknown; then the total cost is unknown too. `clock` has the
     seconds of this process.
     """
 
-    def __init__(self, before: TrainingCost | None, hardware: str, clock: RunClock):
-        self._before, self._hardware, self._clock = before, hardware, clock
+    def __init__(self, earlier_cost: TrainingCost | None, hardware: str, clock: RunClock):
+        self._earlier_cost, self._hardware, self._clock = earlier_cost, hardware, clock
         self._tokens = 0
 
     def add_tokens(self, target_tokens: float) -> None:
@@ -120,33 +120,33 @@ class CostMeter:
 
     def scalars(self) -> dict[str, float]:
         """Returns {"training_seconds"} of the whole run, see `TrainingCost`; {} = unknown."""
-        if self._before is None:
+        if self._earlier_cost is None:
             return {}
-        seconds = self._before.seconds + self._clock.training_seconds()
+        seconds = self._earlier_cost.seconds + self._clock.training_seconds()
         return {"training_seconds": round(seconds, 3)}
 
     def head(self, epoch_sums: Mapping[str, float] | None = None) -> dict[str, Any]:
         """Returns the cost for a checkpoint's head; {} = unknown."""
-        if self._before is None:
+        if self._earlier_cost is None:
             return {}
-        hardware = [*filter(None, self._before.hardware.split(_THEN)), self._hardware]
+        hardware = [*filter(None, self._earlier_cost.hardware.split(_SEPARATOR)), self._hardware]
         cost = TrainingCost(
-            target_tokens=self._before.target_tokens + self._tokens,
-            seconds=round(self._before.seconds + self._clock.training_seconds(), 3),
-            hardware=_THEN.join(dict.fromkeys(hardware)),
+            target_tokens=self._earlier_cost.target_tokens + self._tokens,
+            seconds=round(self._earlier_cost.seconds + self._clock.training_seconds(), 3),
+            hardware=_SEPARATOR.join(dict.fromkeys(hardware)),
             epoch_sums=dict(epoch_sums or {}),
         )
-        return {_IN_HEAD: dataclasses.asdict(cost)}
+        return {_HEAD_KEY: dataclasses.asdict(cost)}
 
 
 def cost_in(head: Mapping[str, Any]) -> TrainingCost | None:
     """Returns the cost in a checkpoint's head; None = unknown."""
-    return TrainingCost(**head[_IN_HEAD]) if _IN_HEAD in head else None
+    return TrainingCost(**head[_HEAD_KEY]) if _HEAD_KEY in head else None
 
 
-def same_cost(head: Mapping[str, Any]) -> dict[str, Any]:
+def copy_cost(head: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the cost in `head`, for the head of a checkpoint made from that one."""
-    return {_IN_HEAD: head[_IN_HEAD]} if _IN_HEAD in head else {}
+    return {_HEAD_KEY: head[_HEAD_KEY]} if _HEAD_KEY in head else {}
 
 
 def read_cost(checkpoint: str | Path) -> TrainingCost | None:

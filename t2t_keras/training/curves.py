@@ -43,7 +43,7 @@ class TensorBoardCurves:
     def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
         """Adds a point to each curve of a kind, such as "train" and "eval"."""
         folder, summary = str(self._output_dir / kind), self._tensorflow.summary
-        with _write_errors(folder, self._tensorflow.errors.OpError):
+        with _translated_errors(folder, self._tensorflow.errors.OpError):
             if kind not in self._writers:
                 self._writers[kind] = summary.create_file_writer(folder)
             with self._writers[kind].as_default(step=step):
@@ -69,7 +69,7 @@ class JsonCurves:
     def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
         """Adds a point to each curve of a kind; see `TensorBoardCurves`."""
         path = self._output_dir / kind / _FILE
-        with _write_errors(path, OSError):
+        with _translated_errors(path, OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"step": step, **scalars}) + "\n")
@@ -79,10 +79,10 @@ class JsonCurves:
 
 
 @contextlib.contextmanager
-def _write_errors(path: str | Path, kind: type[Exception]) -> Iterator[None]:
+def _translated_errors(path: str | Path, error_type: type[Exception]) -> Iterator[None]:
     try:
         yield
-    except kind as error:
+    except error_type as error:
         raise UserError(
             f"Cannot write {path}: {first_line(error)}. Make room; the same command continues.",
             code="not_written",
@@ -117,7 +117,7 @@ def _json_points(folder: Path) -> Iterator[tuple[int, str, float]]:
 
 
 def _tensorboard_points(folder: Path) -> Iterator[tuple[int, str, float]]:
-    # The names begin with the time.
+    # Their names begin with the time, so this is their order.
     for path in sorted(folder.glob("events.out.tfevents.*")):
         import tensorflow as tf
 
@@ -129,10 +129,10 @@ def _tensorboard_points(folder: Path) -> Iterator[tuple[int, str, float]]:
 
 def _records(content: bytes) -> Iterator[bytes]:
     """Yields the records of a TFRecord file; TensorFlow's reader would claim memory of all GPUs."""
-    start = 0
-    while start + 12 <= len(content):
+    end = 0
+    while end + 12 <= len(content):
         # The length, 4 bytes of its checksum, the record, 4 bytes of its checksum.
-        (length,) = struct.unpack_from("<Q", content, start)
-        start += length + 16
-        if start <= len(content):
-            yield content[start - 4 - length : start - 4]
+        (length,) = struct.unpack_from("<Q", content, end)
+        end += length + 16
+        if end <= len(content):
+            yield content[end - 4 - length : end - 4]

@@ -27,15 +27,15 @@ from t2t_keras.training.checkpoints import Checkpoints
 from t2t_keras.training.run_config import RunConfig, TrainOptions
 
 # Longest time that a network file system needs to show a file to another machine.
-_VISIBLE_SECONDS = 10.0
+_MAX_DELAY_SECONDS = 10.0
 # gRPC carries error messages of a few kilobytes.
 _MAX_REPORT = 2000
 _REPORT_SECONDS = 2.0
 # TensorFlow's errors that a lost worker causes.
-_LOST = (
+_LOST_WORKER_ERRORS = (
     "AbortedError CancelledError DeadlineExceededError InternalError UnavailableError UnknownError"
 ).split()
-# How TensorFlow 2.21 reports the lost worker; if it names no task, it is the chief.
+# TensorFlow 2.21's messages about a lost worker (the chief if they name no task), and ours.
 _CAUSES = {
     r"timed out task names:(\s*/job:\S+)+|CoordinationService/RegisterTask": (
         "did not start within {start:g} s (--worker_start_secs)"
@@ -70,7 +70,7 @@ class Workers:
         self.cluster, self._strategy = cluster, strategy
         self.count = len(cluster.addresses) if cluster else 1
         self.is_chief = cluster is None or cluster.index == 0
-        self._requested, self._acted_after = Actions(), -1
+        self._requested_actions, self._last_action_step = Actions(), -1
 
     def gather(self, text: str) -> list[str]:
         """Waits until all workers call it, and returns their texts."""
@@ -79,8 +79,8 @@ class Workers:
         import tensorflow as tf
 
         # GPUs too can exchange this type; every replica gives its worker's text.
-        line = tf.constant([*json.dumps([self.cluster.index, text]).encode(), 10], tf.int32)
-        values = self._strategy.experimental_distribute_values_from_function(lambda _: line)
+        encoded_line = tf.constant([*json.dumps([self.cluster.index, text]).encode(), 10], tf.int32)
+        values = self._strategy.experimental_distribute_values_from_function(lambda _: encoded_line)
         gathered = bytes(self._strategy.gather(values, axis=0).numpy().tolist())
         texts = dict(map(json.loads, gathered.removesuffix(b"\n").split(b"\n")))
         return [texts[index] for index in range(self.count)]
@@ -104,20 +104,20 @@ class Workers:
 
         return tf.function(total, input_signature=[tf.TensorSpec([])], autograph=False)
 
-    def compare(self, config: RunConfig, generated: Generated, options: TrainOptions) -> None:
+    def check_same(self, config: RunConfig, generated: Generated, options: TrainOptions) -> None:
         """Raises `UserError` that names differences in the workers' settings, data and versions."""
         if self.cluster is None:
             return
         # The dev set matters too, since workers divide it.
         files = generated.manifest["files"].items()
-        dev = sorted((name, file["sha256"]) for name, file in files if name.startswith("dev"))
+        dev_files = sorted((name, file["sha256"]) for name, file in files if name.startswith("dev"))
         settings = {
             **installed_versions(),
             "source of t2t_keras": source_version(),
             **config.resume_invariants(),
             "train_steps": config.hparams.train_steps,
             "microbatch_tokens": config.hparams.microbatch_tokens,
-            "dev data": hashlib.sha256(json.dumps(dev).encode()).hexdigest()[:12],
+            "dev data": hashlib.sha256(json.dumps(dev_files).encode()).hexdigest()[:12],
             **{f"--{name}": value for name, value in dataclasses.asdict(options).items()},
         }
         chief, *followers = map(json.loads, self.gather(json.dumps(settings, default=str)))
@@ -140,7 +140,7 @@ class Workers:
         name = self.gather(Path(newest).name if newest else "")[0]
         if self.is_chief or not name:
             return newest
-        path, deadline = str(directory / name), time.monotonic() + _VISIBLE_SECONDS
+        path, deadline = str(directory / name), time.monotonic() + _MAX_DELAY_SECONDS
         while not Path(path).exists():
             if time.monotonic() > deadline:
                 raise UserError(
@@ -156,26 +156,26 @@ class Workers:
         """Removes all workers' requests from the sums of step `number`, and remembers them."""
         requested = {name: sums.pop(f"{name}_requests", 0) > 0 for name in backend.REQUESTS}
         # Requests made before the last action are fulfilled by it.
-        if number > self._acted_after:
-            self._requested = Actions(**requested)
+        if number > self._last_action_step:
+            self._requested_actions = Actions(**requested)
 
-    def exchange_requests(self, step: backend.Step, number: int, due: Actions) -> Actions:
+    def exchange_requests(self, step: backend.Step, number: int, due_actions: Actions) -> Actions:
         """Returns the actions of all workers after step `number`, the last one started.
 
-        `due` are the actions due by a signal or by this worker's clock; only the chief's clock
+        `due_actions` are those due by a signal or by this worker's clock; only the chief's clock
         counts.
         """
         if self.count == 1:
-            return due
-        agreed, self._requested = self._requested, Actions()
-        requests = due if self.is_chief else Actions(stop=due.stop)
-        if agreed != Actions():
-            self._acted_after = number
+            return due_actions
+        agreed_actions, self._requested_actions = self._requested_actions, Actions()
+        requests = due_actions if self.is_chief else Actions(stop=due_actions.stop)
+        if agreed_actions != Actions():
+            self._last_action_step = number
             requests = Actions()
         step.request(**dataclasses.asdict(requests))
-        # A worker that got no signal itself ends as after the usual one.
-        stop = (due.stop or signal.SIGTERM) if agreed.stop else 0
-        return dataclasses.replace(agreed, stop=stop)
+        # A worker that got no signal itself ends as after SIGTERM.
+        stop = (due_actions.stop or signal.SIGTERM) if agreed_actions.stop else 0
+        return dataclasses.replace(agreed_actions, stop=stop)
 
 
 @contextlib.contextmanager
@@ -198,11 +198,11 @@ def workers_of_run(options: TrainOptions, worker_gpu: int | None = None) -> Iter
         # The chief's server must end last.
         workers.gather("")
     except BaseException as error:
-        worker_end = end_of_worker(error, cluster, options)
+        worker_error = lost_worker_error(error, cluster, options)
         if workers:
-            _report(f"{str(worker_end)[:_MAX_REPORT]} [exit status {worker_end.exit_status}]")
-        if type(error).__name__ in _LOST:
-            raise worker_end from error
+            _report(f"{str(worker_error)[:_MAX_REPORT]} [exit status {worker_error.exit_status}]")
+        if type(error).__name__ in _LOST_WORKER_ERRORS:
+            raise worker_error from error
         raise
 
 
@@ -237,9 +237,9 @@ def _report(text: str) -> None:
     (path,) = Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc.*")
     library = ctypes.CDLL(str(path))
     library.TF_NewStatus.restype = ctypes.c_void_p
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    handle = ctypes.c_void_p(pointer(context.context()._handle, None))
+    get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    handle = ctypes.c_void_p(get_pointer(context.context()._handle, None))
     status = ctypes.c_void_p(library.TF_NewStatus())
     arguments = handle, tf.errors.UNAVAILABLE, text.encode(), status
     threading.Thread(target=library.TFE_ReportErrorToCluster, args=arguments, daemon=True).start()
@@ -247,10 +247,10 @@ def _report(text: str) -> None:
     time.sleep(_REPORT_SECONDS)
 
 
-def end_of_worker(error: BaseException, cluster: Cluster, options: TrainOptions) -> UserError:
+def lost_worker_error(error: BaseException, cluster: Cluster, options: TrainOptions) -> UserError:
     """Returns, for an exception here, the error that names the ended worker and the reason."""
     text, kind = str(error), type(error).__name__
-    if kind not in _LOST:
+    if kind not in _LOST_WORKER_ERRORS:
         if isinstance(error, UserError):
             reason, status, code = text, error.exit_status, error.code
         else:

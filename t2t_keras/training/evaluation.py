@@ -27,10 +27,10 @@ Sample = Sequence[tuple[str, str, str]]
 
 _HISTORY = "evaluations.json"
 # Tokens to measure at once if the run does not record how many fit.
-_USUAL_TOKENS = 4096
+_DEFAULT_TOKENS = 4096
 # Limits shown translations: a model that has learned little may repeat itself for long.
-_SHOWN_CHARACTERS = 300
-# Below this accuracy BLEU is 0, and searches continue to the longest translation.
+_MAX_SHOWN_CHARACTERS = 300
+# Below this accuracy the dev set is not translated: BLEU would be 0, and searches too long.
 _MIN_ACCURACY = 0.2
 
 
@@ -38,8 +38,8 @@ def read_evaluations(output_dir: str | Path) -> list[dict[str, Any]]:
     """Returns the evaluations of a run so far, in order of steps.
 
     An evaluation has "step", the result of `SplitLoss.measure`, and "train_loss" (mean training
-    loss per token since the previous evaluation). If the model is scored, it also has the score by
-    its name, "score" (the lines of its report) and "sample" (some translations).
+    loss per token since the previous evaluation). If the model is scored, it also has the score
+    under its name, "score" (the lines of its report) and "sample" (some translations).
 
     Raises:
       UserError: the file of the evaluations is damaged.
@@ -65,7 +65,7 @@ class Evaluator:
       output_dir: directory of the run.
       score: scores the model on the dev set with the problem's `score`; returns the score and some
         translations. None = no score.
-      writes: whether this worker writes the files.
+      writes_files: whether this worker writes the files.
       history: the evaluations so far, see `read_evaluations`.
       best_by: the criterion for the best weights: loss, or the name of a metric. After a change of
         the criterion, `best/` keeps its weights until better ones come.
@@ -81,24 +81,24 @@ class Evaluator:
         loss: "SplitLoss",
         output_dir: Path,
         score: Callable[[], tuple[Any, Sample]] | None,
-        writes: bool,
+        writes_files: bool,
         history: Sequence[dict[str, Any]],
         best_by: str = "loss",
     ):
         self._loss, self._output_dir, self._best_by = loss, output_dir, best_by
-        self._score, self._writes = score, writes
+        self._score_model, self._writes_files = score, writes_files
         self.left_out, self.history = loss.left_out, list(history)
-        best = checkpoint_paths(output_dir / BEST) if writes else []
+        best = checkpoint_paths(output_dir / BEST) if writes_files else []
         self.best_saved_step = step_of(best[-1]) if best else None
 
     def evaluate(
         self,
         step: int,
-        training: Mapping[str, float] | None = None,
+        train_loss: Mapping[str, float] | None = None,
         is_last: bool = True,
         head: Mapping[str, Any] | None = None,
     ) -> tuple[dict[str, float], str]:
-        """Measures the model after a step, and records the result with numbers of the training.
+        """Measures the model after a step, and records the result with `train_loss`.
 
         The model is scored if its accuracy allows a score above 0, or if the evaluation `is_last`.
         `head` is saved with the best weights, see `Checkpoints.save`.
@@ -114,17 +114,17 @@ class Evaluator:
         scalars = self._loss.measure()
         if not math.isfinite(scalars["loss"]):
             raise FloatingPointError(f"The dev loss is {scalars['loss']} after step {step}.")
-        is_scored = self._score and (is_last or scalars["accuracy"] >= _MIN_ACCURACY)
-        score, sample = self._score() if self._score and is_scored else (None, [])
+        is_scored = self._score_model and (is_last or scalars["accuracy"] >= _MIN_ACCURACY)
+        score, sample = self._score_model() if self._score_model and is_scored else (None, [])
         if score:
             scalars |= dict([score.main]) | selection_metric(score, self._best_by)
         lines = str(score).split("\n") if score else []
         values = ", ".join(f"{name} {value:.4g}" for name, value in scalars.items())
         seconds = time.monotonic() - started
         heading = f"Dev set at step {step:,}: {values} ({seconds:.0f} s)"
-        if self._score and not is_scored:
+        if self._score_model and not is_scored:
             heading += f"; not translated below an accuracy of {_MIN_ACCURACY}"
-        entry: dict[str, Any] = {"step": step, **scalars, **(training or {})}
+        entry: dict[str, Any] = {"step": step, **scalars, **(train_loss or {})}
         if score:
             entry |= {"score": lines, "sample": sample}
         # A completed run may be evaluated again, without training.
@@ -135,16 +135,16 @@ class Evaluator:
             *(evaluation for evaluation in self.history if evaluation["step"] < step),
             entry,
         ]
-        if self._writes:
+        if self._writes_files:
             self._record(step, head)
-        return scalars, "\n".join([heading, *lines, *_shown(sample)])
+        return scalars, "\n".join([heading, *lines, *_format_sample(sample)])
 
     def best_step(self) -> int:
         """Returns the step of the best evaluation so far, the first of equals; -1 = none."""
-        criterion = self._criterion()
-        return max(criterion, key=lambda step: criterion[step], default=-1)
+        values = self._criterion_by_step()
+        return max(values, key=lambda step: values[step], default=-1)
 
-    def _criterion(self) -> dict[int, float]:
+    def _criterion_by_step(self) -> dict[int, float]:
         """Returns the criterion, higher is better, of the evaluations that have it, by step."""
         criterion, sign = self._best_by, -1 if self._best_by == "loss" else 1
         # Evaluations of an earlier start of the run may lack it.
@@ -157,13 +157,13 @@ class Evaluator:
     def _record(self, step: int, head: Mapping[str, Any] | None) -> None:
         """Writes the history, and the weights of this step if they are the best."""
         is_best = self.best_step() == step
-        # Weights that an interrupted start saved without a record have an unknown rank.
+        # Weights without a record, which an interrupted start saved, have an unknown rank.
         if not is_best and any(
             evaluation["step"] == self.best_saved_step for evaluation in self.history
         ):
-            criterion = self._criterion()
-            saved = criterion.get(self.best_saved_step or 0, -math.inf)
-            is_best = criterion.get(step, -math.inf) > saved
+            values = self._criterion_by_step()
+            saved_value = values.get(self.best_saved_step or 0, -math.inf)
+            is_best = values.get(step, -math.inf) > saved_value
         if is_best:
             self._loss.config.save(self._output_dir / BEST)
             weights = self._loss.step.weights()
@@ -193,11 +193,11 @@ def selection_metric(score: Any, best_by: str) -> dict[str, float]:
     return {best_by: value}
 
 
-def _shown(sample: Sample) -> list[str]:
+def _format_sample(sample: Sample) -> list[str]:
     """Returns the lines that show a sample on a terminal."""
     names = "source", "translation", "reference"
     return [
-        f"  {name:<11}  {printable(text, _SHOWN_CHARACTERS)}"
+        f"  {name:<11}  {printable(text, _MAX_SHOWN_CHARACTERS)}"
         for texts in sample
         for name, text in zip(names, texts, strict=True)
     ]
@@ -226,7 +226,7 @@ class SplitLoss:
         self.step, self.config, self._store = step, config, generated.open_examples(split)
         hparams = config.hparams
         # microbatch_tokens=auto may have been resolved on another machine.
-        self._max_tokens = hparams.microbatch_tokens or max(hparams.max_length, _USUAL_TOKENS)
+        self._max_tokens = hparams.microbatch_tokens or max(hparams.max_length, _DEFAULT_TOKENS)
         self._min_tokens = min(hparams.max_length, self._max_tokens)
         # Batches as in training, so that eval_steps selects the same batches on every machine.
         limits = hparams.batch_tokens, self._min_tokens
@@ -258,9 +258,9 @@ class SplitLoss:
                 self._halve()
 
     def _halve(self) -> None:
-        before = self._max_tokens
-        problem = f"Out of memory in an evaluation of {before:,} tokens at once"
-        if before <= self._min_tokens:
+        old_tokens = self._max_tokens
+        problem = f"Out of memory in an evaluation of {old_tokens:,} tokens at once"
+        if old_tokens <= self._min_tokens:
             raise UserError(
                 f"{problem}. Lower max_length, or use a smaller model or more memory.",
                 code="out_of_memory",
@@ -271,5 +271,5 @@ class SplitLoss:
                 f"{problem}. Start all workers with a smaller microbatch_tokens.",
                 code="out_of_memory",
             )
-        self._max_tokens = max(before // 2, self._min_tokens)
+        self._max_tokens = max(old_tokens // 2, self._min_tokens)
         print_beside_bar(f"{problem}: continuing with {self._max_tokens:,}.")

@@ -3,7 +3,7 @@
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers.attention import block_length
 
-FLOAT32 = 4  # bytes; the type of stored weights, whatever type a step computes in
+FLOAT32 = 4  # Bytes of stored weights, whatever type a step computes in.
 # Moments per weight of optimizers that do not have 2. Keras's Adafactor also stores the full
 # moments that it derives from its sums over rows and columns; the sums are negligible.
 _MOMENTS = {"lion": 1, "adafactor": 1}
@@ -25,7 +25,7 @@ def step_memory(
     Args:
       hparams: the hyperparameters.
       vocab_sizes: as `RunConfig.vocab_sizes`.
-      tokens: tokens of a microbatch on either side, padding included.
+      tokens: tokens of a microbatch on each side, including padding.
       length: tokens of each sentence.
       accumulates: whether gradients of several microbatches are summed.
       trained: number of trained weights; None = all, or with `lora_rank` only adapters, whose
@@ -37,38 +37,38 @@ def step_memory(
       "logits" (with their softmax, or the working memory of a layer's backward pass if larger),
       and "at most": the first three, plus the larger of gradients and activations with logits.
     """
-    size = _BYTES[hparams.compute_dtype]
+    value_bytes = _BYTES[hparams.compute_dtype]
     weights = hparams.count_weights(*vocab_sizes)
-    casts = size if size < FLOAT32 else 0
+    cast_bytes = value_bytes if value_bytes < FLOAT32 else 0
     encoder, decoder = _layer_bytes(hparams, length)
     encoders, decoders = hparams.depths()
-    layers = encoders * encoder + decoders * decoder
+    layer_bytes = encoders * encoder + decoders * decoder
     # Gradients of attention weights, and of scores with and without mask; or of the inner units.
     inner = hparams.d_ff * (hparams.parameter_heads() or 1)
-    work = size * max(3 * hparams.num_heads * length, 2 * inner)
+    work_bytes = value_bytes * max(3 * hparams.num_heads * length, 2 * inner)
     if hparams.recompute:
         # The inputs of all layers, and the activations inside of one layer.
-        layers = (encoders + decoders) * hparams.d_model * size
-        work += decoder
-    embedded = 2 * hparams.d_model * (size + bool(hparams.dropout))
+        layer_bytes = (encoders + decoders) * hparams.d_model * value_bytes
+        work_bytes += decoder
+    embedding_bytes = 2 * hparams.d_model * (value_bytes + bool(hparams.dropout))
     # In half precision, add the logits before their conversion to float32. The projection reads
     # a transposed copy of the embedding matrix.
-    logits = vocab_sizes[0] * ((2 * FLOAT32 + casts) * tokens + size * hparams.d_model)
+    logits = vocab_sizes[0] * ((2 * FLOAT32 + cast_bytes) * tokens + value_bytes * hparams.d_model)
     if trained is None:
         trained = 0 if hparams.lora_rank else weights
-    copies = _MOMENTS.get(hparams.optimizer, 2) + (hparams.ema_decay > 0)
+    arrays_per_weight = _MOMENTS.get(hparams.optimizer, 2) + (hparams.ema_decay > 0)
     memory = {
-        "weights": (FLOAT32 + casts) * weights,
-        "optimizer": copies * FLOAT32 * trained,
+        "weights": (FLOAT32 + cast_bytes) * weights,
+        "optimizer": arrays_per_weight * FLOAT32 * trained,
         "accumulators": FLOAT32 * trained * accumulates,
     }
-    passing = {
+    temporary = {
         "gradients": FLOAT32 * trained,
-        "activations": tokens * (embedded + layers),
-        "logits": max(logits, tokens * work),
+        "activations": tokens * (embedding_bytes + layer_bytes),
+        "logits": max(logits, tokens * work_bytes),
     }
-    peak = max(passing["gradients"], passing["activations"] + passing["logits"])
-    return {**memory, **passing, "at most": sum(memory.values()) + peak}
+    peak = max(temporary["gradients"], temporary["activations"] + temporary["logits"])
+    return {**memory, **temporary, "at most": sum(memory.values()) + peak}
 
 
 def _layer_bytes(hparams: HParams, length: int) -> tuple[int, int]:
@@ -78,21 +78,21 @@ def _layer_bytes(hparams: HParams, length: int) -> tuple[int, int]:
     def attention(keys: int, copies: int = 1) -> int:
         # Scaled queries, keys, values and joined heads; for each head and key the weight twice: the
         # float32 softmax, and its masked copy in the type of the values.
-        weight = FLOAT32 + value_bytes + bool(hparams.attention_dropout)
-        return hparams.num_heads * (value_bytes * (1 + copies) * (d_k + d_v) + weight * keys)
+        weight_bytes = FLOAT32 + value_bytes + bool(hparams.attention_dropout)
+        return hparams.num_heads * (value_bytes * (1 + copies) * (d_k + d_v) + weight_bytes * keys)
 
     def self_attention(blocks: int) -> int:
-        # With a radius, each block of queries has its own keys and values, of several blocks.
+        # With a radius, each block of queries has its own copy of several blocks of keys.
         radius = hparams.self_attention_radius
         return attention(blocks * block_length(radius, length), blocks) if radius else cross
 
     cross = attention(length)
     after_dropout = (value_bytes + 1) * bool(hparams.relu_dropout)
-    inner = hparams.d_ff * (value_bytes + after_dropout)
+    inner_bytes = hparams.d_ff * (value_bytes + after_dropout)
     if heads := hparams.parameter_heads():
         softmax = FLOAT32 + (value_bytes if value_bytes < FLOAT32 else 0)
-        inner = heads * (hparams.d_ff * (softmax + after_dropout) + value_bytes * (d_k + d_v))
+        inner_bytes = heads * (hparams.d_ff * (softmax + after_dropout) + value_bytes * (d_k + d_v))
     # The normalised float32 sum, the result, and the mask of dropped units.
-    residual = hparams.d_model * (FLOAT32 + value_bytes + bool(hparams.dropout))
-    encoder = self_attention(3) + inner + 2 * residual
-    return encoder, self_attention(2) + cross + inner + 3 * residual
+    residual_bytes = hparams.d_model * (FLOAT32 + value_bytes + bool(hparams.dropout))
+    encoder = self_attention(3) + inner_bytes + 2 * residual_bytes
+    return encoder, self_attention(2) + cross + inner_bytes + 3 * residual_bytes

@@ -1,4 +1,4 @@
-"""The microbatch: the tokens that a replica processes at once, a step or a part that fits."""
+"""The microbatch: the tokens that a replica processes at once, a step or a part of it that fits."""
 
 import math
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ class Microbatch:
             "workers": len(cluster.addresses) if cluster else 1,
             "replicas": replicas,
         }
-        self.tokens = self._remembered() or hparams.microbatch_tokens
+        self.tokens = self._read_tokens() or hparams.microbatch_tokens
 
     def remember(self, tokens: int) -> None:
         """Sets and saves the limit; 0 (not even one sentence fits) raises `UserError`."""
@@ -80,7 +80,7 @@ class Microbatch:
                 code="out_of_memory",
             )
 
-    def _remembered(self) -> int:
+    def _read_tokens(self) -> int:
         if not self._path.exists():
             return 0
         try:
@@ -104,13 +104,13 @@ def microbatch_of_run(
     generated: Generated,
     output_dir: str | Path,
     workers: Workers,
-    find: bool = True,
+    choose: bool = True,
 ) -> Microbatch:
     """Returns the microbatch of a run: as requested, as remembered, or chosen for this machine.
 
     On a GPU the choice is a whole step, which is halved whenever memory runs out. On a CPU, where a
     process with too much memory is killed, it is a whole step, halved until the `step_memory` is at
-    most half of the free memory. All workers use their smallest limit. Without `find`, an unknown
+    most half of the free memory. All workers use their smallest limit. Without `choose`, an unknown
     limit stays unknown.
 
     Raises:
@@ -119,25 +119,25 @@ def microbatch_of_run(
     hparams, gpus, cluster = config.hparams, step.gpus, workers.cluster
     microbatch = Microbatch(output_dir, hparams, gpus, step.num_replicas, cluster)
     microbatch.tokens = workers.all_reduce_min(microbatch.tokens)
-    if microbatch.tokens or not find:
+    if microbatch.tokens or not choose:
         return microbatch
     store, minimum = generated.open_examples("train"), hparams.max_length
-    batches = _batches(store.lengths, hparams)
+    sampler = _make_sampler(store.lengths, hparams)
     expansion = config.augmentation(generated).token_expansion(store)
-    step_tokens = round(expansion * batches.max_padded_tokens(step.num_replicas, step.fixed_shapes))
+    step_tokens = round(expansion * sampler.max_padded_tokens(step.num_replicas, step.fixed_shapes))
     tokens, basis = max(step_tokens, minimum), f"a whole step on {hardware_name(gpus)}"
     if not gpus:
-        tokens, basis = _fitting_on_a_cpu(step, config, batches, tokens, cluster)
+        tokens, basis = _largest_on_cpu(step, config, sampler, tokens, cluster)
     microbatch.remember(workers.all_reduce_min(tokens))
     note = ", the minimum over all workers" if cluster else ""
     print(f"microbatch_tokens=auto: {microbatch.tokens:,}, {basis}{note}.", flush=True)
     return microbatch
 
 
-def _fitting_on_a_cpu(
+def _largest_on_cpu(
     step: backend.Step,
     config: RunConfig,
-    batches: TokenBatchSampler,
+    sampler: TokenBatchSampler,
     tokens: int,
     cluster: Cluster | None,
 ) -> tuple[int, str]:
@@ -154,17 +154,17 @@ def _fitting_on_a_cpu(
     if hparams.trainable:
         trained = sum(math.prod(weight.shape) for weight in step.model.trainable_weights)
 
-    def needed(tokens: int) -> int:
-        rows, length = worst_case_batch(tokens, batches.max_side, step.fixed_shapes).source.shape
+    def needed_bytes(tokens: int) -> int:
+        rows, length = worst_case_batch(tokens, sampler.max_side, step.fixed_shapes).source.shape
         memory = step_memory(hparams, config.vocab_sizes, rows * length, length, True, trained)
         # Weights and moments are in memory already.
-        passing = memory["at most"] - memory["weights"] - memory["optimizer"]
-        return len(step.local_replicas) * passing
+        temporary = memory["at most"] - memory["weights"] - memory["optimizer"]
+        return len(step.local_replicas) * temporary
 
-    while tokens > minimum and 2 * needed(tokens) > free:
+    while tokens > minimum and 2 * needed_bytes(tokens) > free:
         tokens = max(tokens // 2, minimum)
-    basis = f"for {free / 1e9:,.1f} GB of free memory, with sentences of {batches.max_side} tokens"
-    return tokens if needed(tokens) <= free else 0, basis
+    basis = f"for {free / 1e9:,.1f} GB of free memory, with sentences of {sampler.max_side} tokens"
+    return tokens if needed_bytes(tokens) <= free else 0, basis
 
 
 def dry_run(
@@ -178,41 +178,41 @@ def dry_run(
     """
     cluster, hparams, problem = cluster_from_environment(), config.hparams, config.problem
     devices = backend.plan_devices(worker_gpu, options.xla, cluster, options.cpu_replicas)
-    fixed, expansion = devices.fixed_shapes, 1.0
+    fixed_shapes, expansion = devices.fixed_shapes, 1.0
     if config.data_dir:
         generated = open_generated(problem, config.data_dir)
         config = config.with_data(generated)
-        store, sizes = generated.open_examples("train"), config.vocab_sizes
+        store, vocab_sizes = generated.open_examples("train"), config.vocab_sizes
         expansion, lengths = config.augmentation(generated).token_expansion(store), store.lengths
     else:
         rows = -(-hparams.batch_tokens // hparams.max_length) * devices.replicas
         lengths = np.full((rows, 2), hparams.max_length, np.int32)
-        sizes = problem.vocab_size, None if problem.shared_vocabulary else problem.vocab_size
-    batches = _batches(lengths, hparams)
+        vocab_sizes = problem.vocab_size, None if problem.shared_vocabulary else problem.vocab_size
+    sampler = _make_sampler(lengths, hparams)
     limit = Microbatch(output_dir, hparams, devices.gpus, devices.replicas, cluster).tokens
-    step_tokens = round(expansion * batches.max_padded_tokens(devices.replicas, fixed))
+    step_tokens = round(expansion * sampler.max_padded_tokens(devices.replicas, fixed_shapes))
     # Fixed shapes are padded up to the microbatch, even for few examples.
-    tokens = limit if limit and fixed else min(limit or step_tokens, step_tokens)
-    rows, length = worst_case_batch(tokens, batches.max_side, fixed).source.shape
+    tokens = limit if limit and fixed_shapes else min(limit or step_tokens, step_tokens)
+    rows, length = worst_case_batch(tokens, sampler.max_side, fixed_shapes).source.shape
     accumulates = devices.accumulates or 0 < limit < step_tokens
-    memory = step_memory(hparams, sizes, rows * length, length, accumulates)
-    weights = FLOAT32 * hparams.count_weights(*sizes)
+    memory = step_memory(hparams, vocab_sizes, rows * length, length, accumulates)
+    weights = FLOAT32 * hparams.count_weights(*vocab_sizes)
     checkpoint = weights + memory["optimizer"]
     disk = (options.keep_checkpoint_max + 1) * checkpoint + weights
     lines = [f"{name:<12} {size / 1e6:>9,.0f} MB" for name, size in memory.items()]
-    frozen = " Frozen weights are counted as trained." if hparams.trainable else ""
+    note = " Frozen weights are counted as trained." if hparams.trainable else ""
     return (
         f"Each of {devices.replicas} replica(s) with microbatch_tokens="
         f"{f'{limit:,}' if limit else 'auto'}, at most {rows:,} pairs of {length:,} tokens a side "
         f"at once, compute_dtype={hparams.compute_dtype}, "
         f"recompute={str(hparams.recompute).lower()}:\n" + "\n".join(lines) + "\n"
         "At most: weights, optimizer, accumulators, and the larger of gradients and activations "
-        f"with logits. The libraries' own memory is not included.{frozen}\n"
+        f"with logits. The libraries' own memory is not included.{note}\n"
         f"On disk: a checkpoint of {checkpoint / 1e6:,.0f} MB; {disk / 1e6:,.0f} MB with "
         f"--keep_checkpoint_max={options.keep_checkpoint_max}, one more while it is written, and "
         f"best/."
     )
 
 
-def _batches(lengths: np.ndarray, hparams: HParams) -> TokenBatchSampler:
+def _make_sampler(lengths: np.ndarray, hparams: HParams) -> TokenBatchSampler:
     return TokenBatchSampler(lengths, hparams.batch_tokens, hparams.max_length, seed=0)

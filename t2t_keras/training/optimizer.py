@@ -21,7 +21,7 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
 
     Section 5.4, with the smoothing of the paper that it cites (Szegedy et al., 2015). With
     Z = log Σ exp(logits), it is Z - (1 - epsilon) · logit of the target - epsilon · mean logit, and
-    its gradient softmax(logits) - q: neither needs a one-hot of the vocabulary.
+    its gradient is softmax(logits) - q. Neither needs a one-hot of the vocabulary.
 
     Args:
       logits: float32 [..., V].
@@ -29,36 +29,36 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
       label_smoothing: epsilon.
 
     Returns:
-      Per token, each float32 [...]: the smoothed cross-entropy in nats; and, without gradients, the
-      unsmoothed one (-log p of the target) and whether the target's logit is the largest (1.0 or
-      0.0).
+      Three float32 [...], per token: the smoothed cross-entropy in nats; and, without gradients,
+      the unsmoothed one (-log p of the target) and whether the target's logit is the largest (1.0
+      or 0.0).
     """
     shape, vocab_size = ops.shape(targets), logits.shape[-1]
-    rows = ops.reshape(targets, (-1,))
-    positions = ops.stack([ops.arange(ops.shape(rows)[0], dtype=rows.dtype), rows], axis=-1)
+    ids = ops.reshape(targets, (-1,))
+    positions = ops.stack([ops.arange(ops.shape(ids)[0], dtype=ids.dtype), ids], axis=-1)
 
     @ops.custom_gradient
-    def losses(logits):
-        largest, probabilities = ops.max(logits, axis=-1), ops.softmax(logits, axis=-1)
-        # The largest probability is never 0, as that of the target may be.
-        normalizer = largest - ops.log(ops.max(probabilities, axis=-1))
-        target_logits = ops.take_along_axis(logits, rows[:, None], axis=-1)[:, 0]
+    def compute_losses(logits):
+        max_logits, probabilities = ops.max(logits, axis=-1), ops.softmax(logits, axis=-1)
+        # The largest probability is never 0; that of the target may be.
+        normalizer = max_logits - ops.log(ops.max(probabilities, axis=-1))
+        target_logits = ops.take_along_axis(logits, ids[:, None], axis=-1)[:, 0]
         unsmoothed = normalizer - target_logits
         uniform = normalizer - ops.mean(logits, axis=-1)
         smoothed = (1 - label_smoothing) * unsmoothed + label_smoothing * uniform
-        correct = ops.cast(target_logits >= largest, "float32")
+        correct = ops.cast(target_logits >= max_logits, "float32")
 
         def gradient(*upstream):
-            # One argument an output on TensorFlow, a tuple of them on JAX.
-            share = keras.tree.flatten(upstream)[0]
+            # TensorFlow passes one argument for each output, JAX a tuple.
+            upstream_loss = keras.tree.flatten(upstream)[0]
             smoothing = label_smoothing / vocab_size
-            off_target = (probabilities - smoothing) * share[:, None]
-            at_target = share * (ops.exp(-unsmoothed) - smoothing - (1 - label_smoothing))
-            return ops.scatter_update(off_target, positions, at_target)
+            gradients = (probabilities - smoothing) * upstream_loss[:, None]
+            excess = ops.exp(-unsmoothed) - smoothing - (1 - label_smoothing)
+            return ops.scatter_update(gradients, positions, excess * upstream_loss)
 
         return (smoothed, unsmoothed, correct), gradient
 
-    per_token = losses(ops.reshape(logits, (-1, vocab_size)))
+    per_token = compute_losses(ops.reshape(logits, (-1, vocab_size)))
     return tuple(ops.reshape(values, shape) for values in per_token)
 
 
@@ -69,7 +69,7 @@ def cross_entropy(logits, targets, hparams):
 
 
 def make_loss(hparams: HParams) -> Callable[[Any, Any], Any] | None:
-    """Returns the loss of `token_sums` that `HParams` describe: None = its own."""
+    """Returns the `loss` for `token_sums` that `HParams` describe; None = its default."""
     if hparams.loss == "cross_entropy":
         return None
     return functools.partial(LOSSES[hparams.loss], hparams=hparams)
@@ -89,19 +89,19 @@ def token_sums(logits, targets, label_smoothing=0.0, loss=None):
       {"loss": the loss, "negative_log_likelihood": unsmoothed cross-entropy, "correct": correctly
       predicted tokens, "tokens": all tokens}, float32 scalars.
     """
-    real = ops.cast(ops.not_equal(targets, PADDING_ID), "float32")
+    is_token = ops.cast(ops.not_equal(targets, PADDING_ID), "float32")
     smoothed, unsmoothed, correct = smoothed_cross_entropy(logits, targets, label_smoothing)
     return {
-        "loss": ops.sum((loss(logits, targets) if loss else smoothed) * real),
-        "negative_log_likelihood": ops.sum(unsmoothed * real),
-        "correct": ops.sum(correct * real),
-        "tokens": ops.sum(real),
+        "loss": ops.sum((loss(logits, targets) if loss else smoothed) * is_token),
+        "negative_log_likelihood": ops.sum(unsmoothed * is_token),
+        "correct": ops.sum(correct * is_token),
+        "tokens": ops.sum(is_token),
     }
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
 class SmoothedCrossEntropy(keras.losses.Loss):
-    """The loss of a training step for `compile`: `smoothed_cross_entropy`, padding left out.
+    """The loss of a training step for `compile`: `smoothed_cross_entropy` without padding.
 
     With several replicas, Keras's `fit` averages the replicas' means, so tokens weigh more in a
     replica with few tokens. In `t2t_keras.train` all tokens of a step have the same weight.
@@ -144,13 +144,13 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         if sample_weight is not None:
             sample_weight = ops.cast(ops.convert_to_tensor(sample_weight), "float32")
             sample_weight = _without_last_axis(sample_weight, y_pred)
-            by_sentence = len(sample_weight.shape) == 1
-            weight *= sample_weight[:, None] if by_sentence else sample_weight
+            is_per_sentence = len(sample_weight.shape) == 1
+            weight *= sample_weight[:, None] if is_per_sentence else sample_weight
         return super().__call__(y_true, y_pred, weight)
 
     def call(self, y_true, y_pred):
-        """Returns the smoothed cross-entropy of each token, padding too."""
-        # Keras has made floats of them.
+        """Returns the smoothed cross-entropy of each token, including padding."""
+        # Keras has converted the ids to floats.
         return smoothed_cross_entropy(y_pred, ops.cast(y_true, "int32"), self.label_smoothing)[0]
 
     def get_config(self):
@@ -159,14 +159,14 @@ class SmoothedCrossEntropy(keras.losses.Loss):
 
 
 def _without_last_axis(x, logits):
-    """Returns [batch, length, 1] as [batch, length], which Keras's losses take for the same."""
+    """Returns [batch, length, 1] as [batch, length]: Keras's losses accept both."""
     if len(x.shape) < len(logits.shape):
         return x
     if x.shape[-1] == 1:
         return x[..., 0]
     raise UserError(
-        f"SmoothedCrossEntropy: expected targets (ids, not one-hot) and weights of one axis less "
-        f"than the logits, got the shapes {tuple(x.shape)} and {tuple(logits.shape)}.",
+        f"SmoothedCrossEntropy: expected targets (ids, not one-hot) and weights with one axis "
+        f"fewer than the logits, got the shapes {tuple(x.shape)} and {tuple(logits.shape)}.",
         code="bad_shape",
     )
 
@@ -188,7 +188,7 @@ class TransformerSchedule(LearningRateSchedule):
         super().__init__()
         if min(d_model, warmup_steps) < 1:
             raise UserError(
-                f"TransformerSchedule: expected d_model and warmup_steps from 1 on, got {d_model} "
+                f"TransformerSchedule: expected d_model >= 1 and warmup_steps >= 1, got {d_model} "
                 f"and {warmup_steps}.",
                 code="bad_size",
             )
@@ -209,13 +209,13 @@ class TransformerSchedule(LearningRateSchedule):
 class Adam(keras.optimizers.Adam):
     """Adam as Algorithm 1 of Kingma and Ba (2015) defines it.
 
-    Keras adds epsilon to sqrt(v) before the bias of v is corrected, the definition after.
+    Keras adds epsilon to sqrt(v) before it corrects the bias of v, the definition afterwards.
     """
 
     def update_step(self, gradient, variable, learning_rate):
         """Updates one weight and its moments."""
         if hasattr(gradient, "dense_shape"):
-            # TensorFlow's gradient of a lookup table names rows, some of them twice.
+            # TensorFlow's gradient of a lookup lists rows, maybe the same row twice.
             gradient = ops.add(gradient, ops.zeros_like(variable))
         index = self._get_variable_index(variable)
         momentum, velocity = self._momentums[index], self._velocities[index]
@@ -226,11 +226,11 @@ class Adam(keras.optimizers.Adam):
         momentum.assign(self.beta_1 * momentum + (1 - self.beta_1) * gradient)
         velocity.assign(self.beta_2 * velocity + (1 - self.beta_2) * ops.square(gradient))
         if self.amsgrad:
-            largest = self._velocity_hats[index]
-            largest.assign(ops.maximum(largest, velocity))
-            velocity = largest
-        corrected = self.corrected(ops.cast(learning_rate, "float32"))
-        rate, epsilon = (ops.cast(number, dtype) for number in corrected)
+            max_velocity = self._velocity_hats[index]
+            max_velocity.assign(ops.maximum(max_velocity, velocity))
+            velocity = max_velocity
+        rate_and_epsilon = self.corrected(ops.cast(learning_rate, "float32"))
+        rate, epsilon = (ops.cast(number, dtype) for number in rate_and_epsilon)
         mean, square = ops.cast(momentum, dtype), ops.cast(velocity, dtype)
         update = rate * mean / (ops.sqrt(square) + epsilon)
         variable.assign(variable - ops.cast(update, variable.dtype))
@@ -296,8 +296,8 @@ def adafactor(hparams: HParams, schedule: LearningRateSchedule) -> Optimizer:
     return _with_decay(keras.optimizers.Adafactor, hparams, schedule, relative_step=False)
 
 
-def _with_decay(kind, hparams, schedule, **options):
-    optimizer = kind(schedule, weight_decay=hparams.weight_decay, **options)
+def _with_decay(optimizer_class, hparams, schedule, **options):
+    optimizer = optimizer_class(schedule, weight_decay=hparams.weight_decay, **options)
     optimizer.exclude_from_weight_decay(var_names=["bias", "beta", "gamma"])
     return optimizer
 
@@ -315,8 +315,8 @@ def make_optimizer(hparams: HParams, weights: Sequence[keras.Variable]) -> Optim
     return optimizer
 
 
-def averaged_weights(optimizer: Optimizer) -> list[tuple[keras.Variable, keras.Variable]]:
-    """Returns each weight that an optimizer updates with its moving average; [] = there is none."""
+def weights_and_averages(optimizer: Optimizer) -> list[tuple[keras.Variable, keras.Variable]]:
+    """Returns pairs of a trained weight and its moving average; [] = there are no averages."""
     if not optimizer.use_ema:
         return []
     averages = optimizer._model_variables_moving_average
@@ -325,7 +325,7 @@ def averaged_weights(optimizer: Optimizer) -> list[tuple[keras.Variable, keras.V
 
 def exchange_averages(optimizer: Optimizer) -> None:
     """Swaps the weights and their moving averages."""
-    for weight, average in averaged_weights(optimizer):
+    for weight, average in weights_and_averages(optimizer):
         value = ops.copy(weight)
         weight.assign(average)
         average.assign(value)

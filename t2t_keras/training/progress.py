@@ -1,4 +1,4 @@
-"""The observers of a training: a progress line, a trace of steps, and callbacks."""
+"""Observers of training: a progress line, a trace of steps, and callbacks."""
 
 import collections
 import contextlib
@@ -25,8 +25,8 @@ from t2t_keras.training.curves import JsonCurves, TensorBoardCurves
 
 # Steps between two points of the curves, and between two lines of a log.
 LOG_STEPS = 100
-# A log gets a line at least as often, however slow the steps are.
-_MAX_SECONDS_BETWEEN_LINES = 60.0
+# Longest time between two lines of a log, however slow the steps are.
+_MAX_LINE_SECONDS = 60.0
 
 
 def averages(sums: Mapping[str, float]) -> dict[str, float]:
@@ -48,10 +48,10 @@ class Progress:
 
     def __init__(self, curves: TensorBoardCurves | JsonCurves | None, first: int, last: int):
         self._curves = curves
-        self._done, self._last = first, last
+        self._done, self._last_step = first, last
         # The bar gets the columns that the text leaves.
-        text = "step {n_fmt}/{total_fmt}  {desc}eta {remaining}  |{bar}|"
-        self._bar = ProgressBar(total=last, initial=first, smoothing=0.05, bar_format=text)
+        line = "step {n_fmt}/{total_fmt}  {desc}eta {remaining}  |{bar}|"
+        self._bar = ProgressBar(total=last, initial=first, smoothing=0.05, bar_format=line)
         # Sums since the last line.
         self._sums: collections.Counter[str] = collections.Counter()
         self._restart_clock()
@@ -59,10 +59,10 @@ class Progress:
     def _restart_clock(self) -> None:
         """Restarts the measurement of speed, as after an evaluation, which must not count."""
         self._tokens = 0.0
-        self._since = self._printed = time.monotonic()
-        self._before = self._done
+        self._restarted_at = self._printed_at = time.monotonic()
+        self._base_step = self._done
 
-    def step(self, sums: Mapping[str, float], scalars: Mapping[str, float]) -> None:
+    def show_step(self, sums: Mapping[str, float], scalars: Mapping[str, float]) -> None:
         """Shows a finished step with its `token_sums`: the mean loss since the last line.
 
         `scalars` are its "learning_rate" and other points of the training's curves.
@@ -71,18 +71,18 @@ class Progress:
         self._sums.update(sums)
         self._tokens += sums["tokens"]
         now = time.monotonic()
-        seconds = max(now - self._since, 1e-9)
+        seconds = max(now - self._restarted_at, 1e-9)
         speed = self._tokens / seconds
         loss, rate = averages(self._sums)["loss"], scalars["learning_rate"]
         text = f"loss {loss:.2f}  lr {rate:.1e}  {self._bar.format_sizeof(speed)} tok/s  "
         self._bar.set_description_str(text, refresh=False)
         self._bar.update(1)
         is_logged = self._done % LOG_STEPS == 0
-        if self._bar.disable and (is_logged or now - self._printed >= _MAX_SECONDS_BETWEEN_LINES):
-            seconds_left = (self._last - self._done) * seconds / (self._done - self._before)
+        if self._bar.disable and (is_logged or now - self._printed_at >= _MAX_LINE_SECONDS):
+            seconds_left = (self._last_step - self._done) * seconds / (self._done - self._base_step)
             eta = self._bar.format_interval(seconds_left)
-            print_beside_bar(f"step {self._done}/{self._last}  {text}eta {eta}")
-            self._printed = now
+            print_beside_bar(f"step {self._done}/{self._last_step}  {text}eta {eta}")
+            self._printed_at = now
         if not is_logged:
             return
         if self._curves:
@@ -91,12 +91,12 @@ class Progress:
         self._sums.clear()
         self._restart_clock()
 
-    def evaluated(self, scalars: Mapping[str, float], report: str) -> None:
+    def show_evaluation(self, scalars: Mapping[str, float], report: str) -> None:
         """Shows the evaluation after the newest step."""
         if self._curves:
             self._curves.write("eval", self._done, dict(scalars))
         print_beside_bar(report)
-        # The time of an evaluation must not count in the estimate.
+        # Exclude the time of the evaluation from the estimate.
         self._bar.unpause()
         self._restart_clock()
 
@@ -117,25 +117,25 @@ class StepProfiler:
     def __init__(self, output_dir: str | Path, steps: range):
         self._directory, self._steps = str(Path(output_dir) / "train"), steps
         self.last_step = steps[-1] if steps else -1
-        self._traced: list[int] = []
+        self._traced_steps: list[int] = []
 
-    def step(self, step: int) -> AbstractContextManager[Any]:
+    def trace_step(self, step: int) -> AbstractContextManager[Any]:
         """Returns the context to start a step in; the first traced step starts the trace."""
         if step not in self._steps:
             return contextlib.nullcontext()
-        start, _, named_step = _profiler()
-        if not self._traced:
+        start, _, step_context = _profiler()
+        if not self._traced_steps:
             start(self._directory)
-        self._traced.append(step)
-        return named_step(step)
+        self._traced_steps.append(step)
+        return step_context(step)
 
     def close(self) -> None:
         """Writes the trace after its steps, or at the end of the run; further calls do nothing."""
-        traced, steps = self._traced, self._traced or self._steps
-        self._traced, self._steps = [], range(0)
+        traced_steps, steps = self._traced_steps, self._traced_steps or self._steps
+        self._traced_steps, self._steps = [], range(0)
         if not steps:
             return
-        if traced:
+        if traced_steps:
             _, stop, _ = _profiler()
             stop()
             outcome = f"are traced in {self._directory}/plugins/profile"
@@ -147,7 +147,7 @@ class StepProfiler:
 def _profiler() -> tuple[
     Callable[[str], None], Callable[[], None], Callable[[int], AbstractContextManager[Any]]
 ]:
-    """Returns the backend's functions that start and stop a trace, and its context of a step."""
+    """Returns the backend's functions that start a trace, stop it, and make a step's context."""
     # Imported here, so that no backend needs the packages of another.
     if keras.backend.backend() == "tensorflow":
         from tensorflow.profiler.experimental import Trace, start, stop
@@ -161,8 +161,8 @@ def _profiler() -> tuple[
 # Hooks that Keras calls around each step, if a callback overrides them.
 _STEP_HOOKS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
 
-# They would change the optimizer, which is not attached to the model here, or weights in a step.
-_REFUSED = (BackupAndRestore, LearningRateScheduler, ReduceLROnPlateau, SwapEMAWeights)
+# They would change weights within a step, or the optimizer, which the model does not have here.
+_REFUSED_CALLBACKS = (BackupAndRestore, LearningRateScheduler, ReduceLROnPlateau, SwapEMAWeights)
 
 
 class RunCallbacks:
@@ -189,7 +189,7 @@ class RunCallbacks:
     ):
         self._callbacks = keras.tree.flatten(callbacks or ())
         for callback in self._callbacks:
-            if not isinstance(callback, Callback) or isinstance(callback, _REFUSED):
+            if not isinstance(callback, Callback) or isinstance(callback, _REFUSED_CALLBACKS):
                 raise UserError(
                     f"callbacks: expected Keras callbacks that change neither optimizer nor "
                     f"weights, got {callback!r}. Leave it out: the learning rate is a "
@@ -206,9 +206,9 @@ class RunCallbacks:
             for callback in self._callbacks
             for hook in _STEP_HOOKS
         )
-        self._epochs = list(map(_logs, evaluations))
+        self._epochs = list(map(_keras_logs, evaluations))
         # The first step of the epoch; None = no epoch has begun.
-        self._first: int | None = None
+        self._epoch_start: int | None = None
         self.epoch_sums: collections.Counter[str] = collections.Counter()
         # Keras's callbacks read these attributes.
         model.stop_training, model.optimizer = False, None
@@ -224,19 +224,19 @@ class RunCallbacks:
 
     def step_begin(self, number: int) -> None:
         """Must be called before a step, counted from 0."""
-        if self._first is None:
-            self._first = number
+        if self._epoch_start is None:
+            self._epoch_start = number
             self._keras_callbacks.on_epoch_begin(len(self._epochs))
         if self.has_step_hooks:
-            self._keras_callbacks.on_train_batch_begin(number - self._first)
+            self._keras_callbacks.on_train_batch_begin(number - self._epoch_start)
 
     def step_end(self, number: int, sums: Mapping[str, float]) -> None:
         """Must be called after a step, with its `token_sums`."""
         self.epoch_sums.update(sums)
-        if self.has_step_hooks and self._first is not None:
-            self._keras_callbacks.on_train_batch_end(number - self._first, averages(sums))
+        if self.has_step_hooks and self._epoch_start is not None:
+            self._keras_callbacks.on_train_batch_end(number - self._epoch_start, averages(sums))
 
-    def saved(self, step: int, checkpoint: str) -> None:
+    def save_end(self, step: int, checkpoint: str) -> None:
         """Must be called after a checkpoint is written."""
         for callback in self._callbacks:
             if hasattr(callback, "on_save"):
@@ -250,12 +250,12 @@ class RunCallbacks:
     def test_end(self, scalars: Mapping[str, float], evaluation: Mapping[str, Any]) -> None:
         """Must be called with an evaluation and its line of evaluations.json; ends the epoch."""
         self._keras_callbacks.on_test_end(dict(scalars))
-        self._end_epoch(_logs(evaluation))
+        self._end_epoch(_keras_logs(evaluation))
 
     def train_end(self, step: int, signal: int) -> None:
         """Must be called after the last step; ends the epoch unless a signal ended the run."""
-        if self._first is not None and not signal:
-            self._end_epoch(_logs({"step": step, **self._train_loss()}))
+        if self._epoch_start is not None and not signal:
+            self._end_epoch(_keras_logs({"step": step, **self._train_loss()}))
         self._keras_callbacks.on_train_end(self._epochs[-1] if self._epochs else None)
 
     def history(self) -> dict[str, list[float]]:
@@ -270,12 +270,12 @@ class RunCallbacks:
         """Adds an epoch to the history; evaluating a completed run again replaces its last one."""
         self._epochs = [*(epoch for epoch in self._epochs if epoch["step"] < logs["step"]), logs]
         self.epoch_sums.clear()
-        if self._first is not None:
-            self._first = None
+        if self._epoch_start is not None:
+            self._epoch_start = None
             self._keras_callbacks.on_epoch_end(len(self._epochs) - 1, logs)
 
 
-def _logs(evaluation: Mapping[str, Any]) -> dict[str, float]:
+def _keras_logs(evaluation: Mapping[str, Any]) -> dict[str, float]:
     """Returns the numbers of a line of evaluations.json under Keras's names."""
     numbers = {name: value for name, value in evaluation.items() if name not in ("score", "sample")}
     logs = {"step": numbers.pop("step")}

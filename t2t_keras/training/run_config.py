@@ -1,4 +1,4 @@
-"""The config of a run (run.json in its directory), the options of a training, and its result."""
+"""The config of a run (run.json in its directory), and the options and result of training."""
 
 import contextlib
 import dataclasses
@@ -134,7 +134,7 @@ def train_options(changes: Mapping[str, Any]) -> TrainOptions:
     """Returns the default options with changes, by name.
 
     Raises:
-      UserError: no such option, a wrong type, a value out of range, or values that do not fit.
+      UserError: no such option, a wrong type, a value out of range, or values that conflict.
     """
     return override(TrainOptions(), changes, noun="option")
 
@@ -165,12 +165,12 @@ class TrainResult:
 _FILE = "run.json"
 _MIN_BYTES_PER_WEIGHT = 2  # the size in bfloat16
 # Types of the values in run.json.
-_KINDS = {
+_TYPES = {
     **dict.fromkeys(("problem", "model", "hparams_set", "data_dir", "data"), str),
     **dict.fromkeys(("problem_config", "hparams", "vocabulary"), dict),
     "random_seed": int,
 }
-# Choose the set automatically, or reuse the run's.
+# A set's name that means: choose it automatically, or reuse the run's.
 AUTO = "auto"
 # The length of training and the split of a step do not change a step's result, with an exception
 # in `RunConfig.resume_invariants`.
@@ -237,7 +237,7 @@ class RunConfig:
         return self.vocabulary.vocab_size, self.vocabulary.source_vocab_size
 
     def augmentation(self, generated: Generated) -> OnlineAugmentation:
-        """Returns the online augmentation of the training examples; false if there is none."""
+        """Returns the online augmentation of the training examples; falsy if there is none."""
         return OnlineAugmentation(
             generated.tokenizer,
             self.random_seed,
@@ -247,15 +247,15 @@ class RunConfig:
             generated.augmentations,
         )
 
-    def make_model(self, weights_dtype: str = "float32", loaded: bool = False) -> "keras.Model":
+    def make_model(self, weights_dtype: str = "float32", will_load: bool = False) -> "keras.Model":
         """Returns the run's model, with random weights in `weights_dtype`.
 
-        `loaded` = weights will be loaded. They may be of an untrusted run, so their size is checked
+        `will_load` = weights will be loaded. They may be of an untrusted run: their size is checked
         first.
         """
-        if loaded:
+        if will_load:
             self._check_size()
-        with _named_directories(self.user_directories):
+        with _name_missing_directories(self.user_directories):
             vocab_size, source_vocab_size = self.vocab_sizes
             # User models may not accept source_vocab_size.
             sizes = {"source_vocab_size": source_vocab_size} if source_vocab_size else {}
@@ -325,27 +325,27 @@ class RunConfig:
         return path
 
     @classmethod
-    def read(cls, path: Path, advice: str, checked: bool = True) -> "RunConfig":
+    def read(cls, path: Path, advice: str, check_hparams: bool = True) -> "RunConfig":
         """Reads a file with (at least) the `content` of run.json, next to the vocabulary.
 
         Args:
           path: the file.
           advice: end of error messages.
-          checked: whether to check hyperparameters, which may import Keras.
+          check_hparams: whether to check hyperparameters, which may import Keras.
 
         Raises:
           UserError: as `load`.
         """
         content = read_json(path, advice)
         try:
-            for name, kind in _KINDS.items():
-                if not isinstance(content[name], kind):
+            for name, expected_type in _TYPES.items():
+                if not isinstance(content[name], expected_type):
                     raise TypeError(f"{name}: {shorten(content[name])}")
             tokenizer = Tokenizer.load_saved(path.parent, content["vocabulary"])
             user_directories = tuple(map(str, content.get("t2t_usr_dir") or ()))
-            with _named_directories(user_directories):
+            with _name_missing_directories(user_directories):
                 problem = make_problem(content["problem"], content["problem_config"])
-                hparams = _hparams(content["hparams_set"], content["hparams"], checked)
+                hparams = _read_hparams(content["hparams_set"], content["hparams"], check_hparams)
             return cls(
                 problem=problem.with_vocabulary(tokenizer),
                 hparams=hparams,
@@ -393,24 +393,24 @@ class RunConfig:
             )
 
 
-def _hparams(hparams_set: str, values: Mapping[str, Any], checked: bool) -> HParams:
-    """Returns recorded hyperparameters, in the class of their set, which may have own fields."""
-    sets, own_fields = registry.HPARAMS_SETS, set(values) - set(HParams().config())
-    kind = type(sets[hparams_set]()) if own_fields or hparams_set in sets else HParams
-    if unknown := set(values) - {field.name for field in dataclasses.fields(kind)}:
+def _read_hparams(name: str, values: Mapping[str, Any], check: bool) -> HParams:
+    """Returns recorded hyperparameters, in the class of their set, which may have extra fields."""
+    sets, extra_fields = registry.HPARAMS_SETS, set(values) - set(HParams().config())
+    hparams_class = type(sets[name]()) if extra_fields or name in sets else HParams
+    if unknown := set(values) - {field.name for field in dataclasses.fields(hparams_class)}:
         raise UserError(
             f"The run has unknown hyperparameters: {', '.join(sorted(unknown))}. Use the version "
             f"of t2t_keras that made it, which run.json names.",
             code="unknown_name",
         )
-    values = convert_all(kind, values, "hyperparameter")
-    hparams = kind(**values, set_name=hparams_set)
+    values = convert_all(hparams_class, values, "hyperparameter")
+    hparams = hparams_class(**values, set_name=name)
     # Checks registered names here, where errors name the user's directories.
-    return override_hparams(hparams, {}) if checked else hparams
+    return override_hparams(hparams, {}) if check else hparams
 
 
 @contextlib.contextmanager
-def _named_directories(directories: Sequence[str]) -> Iterator[None]:
+def _name_missing_directories(directories: Sequence[str]) -> Iterator[None]:
     """Adds the directories that were not imported to the error of a missing name."""
     try:
         yield

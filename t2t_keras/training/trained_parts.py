@@ -12,7 +12,7 @@ from t2t_keras.hyperparameters import HParams
 
 LORA_SCALE = "lora_scale"
 # Keras's name for the factor A of a matrix; the name of B ends in _b.
-_FACTOR = re.compile(r"(.*/)lora_(\w+)_a")
+_FACTOR_A = re.compile(r"(.*/)lora_(\w+)_a")
 
 
 def name_in(model: keras.Model, weight: keras.Variable) -> str:
@@ -51,10 +51,10 @@ def _matching(names: Collection[str], patterns: Sequence[str]) -> list[str]:
     patterns = patterns or [".*"]
     for pattern in patterns:
         if not any(re.fullmatch(pattern, name) for name in names):
-            first = dict.fromkeys(name.partition("/")[0] for name in names)
+            prefixes = dict.fromkeys(name.partition("/")[0] for name in names)
             raise UserError(
                 f"trainable: '{pattern}' matches no full name. An example of a name is "
-                f"{max(names, key=len)}; names begin with {', '.join(first)}.",
+                f"{max(names, key=len)}; names begin with {', '.join(prefixes)}.",
                 code="unknown_name",
             )
     return [name for name in names if any(re.fullmatch(pattern, name) for pattern in patterns)]
@@ -68,7 +68,7 @@ def weights_state(model: keras.Model, hparams: HParams) -> dict[str, Any]:
     return {"model": model, LORA_SCALE: keras.Variable(scale, trainable=False, dtype="float32")}
 
 
-def own_weights(model: keras.Model) -> list[keras.Variable]:
+def base_weights(model: keras.Model) -> list[keras.Variable]:
     """Returns a model's weights without its adapters."""
     return [weight for weight in model.weights if "/lora_" not in weight.path]
 
@@ -77,21 +77,21 @@ def merged_weights(model: keras.Model, hparams: HParams) -> list[np.ndarray]:
     """Returns the model's weights as `get_weights` does, with adapters merged."""
     if not hparams.lora_rank:
         return model.get_weights()
-    named = {name_in(model, weight): weight for weight in model.weights}
-    named[LORA_SCALE] = weights_state(model, hparams)[LORA_SCALE]
-    arrays = merged(
-        {name: keras.ops.convert_to_numpy(weight.value) for name, weight in named.items()}
+    named_weights = {name_in(model, weight): weight for weight in model.weights}
+    named_weights[LORA_SCALE] = weights_state(model, hparams)[LORA_SCALE]
+    arrays = merge_adapters(
+        {name: keras.ops.convert_to_numpy(weight.value) for name, weight in named_weights.items()}
     )
-    return [arrays[name_in(model, weight)] for weight in own_weights(model)]
+    return [arrays[name_in(model, weight)] for weight in base_weights(model)]
 
 
-def merged(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def merge_adapters(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the arrays of a checkpoint, with W replaced by W + scale · A · B for adapters."""
     weights = {name: array for name, array in arrays.items() if "/lora_" not in name}
     for name, a in arrays.items():
-        factor = _FACTOR.fullmatch(name)
-        # The moments of factors have such names, too.
-        if factor and (matrix := f"{factor[1]}{factor[2]}") in weights:
+        match = _FACTOR_A.fullmatch(name)
+        # The optimizer's moments of factors have such names too.
+        if match and (matrix := f"{match[1]}{match[2]}") in weights:
             b = arrays[f"{name.removesuffix('_a')}_b"]
             weights[matrix] = weights[matrix] + arrays[LORA_SCALE] * (a @ b)
     return weights

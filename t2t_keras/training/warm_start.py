@@ -12,22 +12,22 @@ from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers import SharedEmbedding
 from t2t_keras.special_ids import UNKNOWN_ID
 from t2t_keras.text.tokenizer import SentencePieceTokenizer, vocabulary_settings
-from t2t_keras.training.checkpoint_files import checkpoint_at, named_alternative
-from t2t_keras.training.checkpoints import assign_weights, other_hyperparameters, read_weights
+from t2t_keras.training.checkpoint_files import checkpoint_at, suggest_intact
+from t2t_keras.training.checkpoints import assign_weights, different_hparams_error, read_weights
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trained_parts import name_in
 
 # Hyperparameters that change the meaning of weights, but not their shapes.
-_MEANINGS = (
+_MEANING_HPARAMS = (
     *("num_heads", "activation", "positions", "sinusoids", "first_position", "start_id"),
     *("scale_embedding", "norm_epsilon", "source_end"),
 )
-_IN_LAYER = re.compile(r"(encoder|decoder)_(\d+)/(.*)")
+_LAYER_WEIGHT = re.compile(r"(encoder|decoder)_(\d+)/(.*)")
 _SOURCE, _TARGET = "source embeddings", "target embeddings"
 _SOFTMAX, _BIAS = "softmax matrix", "softmax bias"
 # Prefixes of weight names in a `Transformer`, if each side has its own matrix.
-_SIDE = re.compile("(source|target)_(?=embedding/)")
-_KINDS = {
+_SIDE_PREFIX = re.compile("(source|target)_(?=embedding/)")
+_KIND_BY_NAME = {
     "embedding/table/embeddings": _TARGET,
     "embedding/table/reverse_embeddings": _SOFTMAX,
     "embedding/bias": _BIAS,
@@ -69,10 +69,10 @@ def warm_start(
                 code="other_vocabulary",
             )
         if mismatch := incompatible_hparams(config.hparams, other_run.hparams, new_vocabulary):
-            new_settings, needed = mismatch
+            new_settings, old_settings = mismatch
             raise UserError(
                 f"--warm_start_from={source}: its weights do not suit {new_settings}. Give "
-                f"--hparams={needed}.",
+                f"--hparams={old_settings}.",
                 code="other_model",
             )
     elif adapt_vocabulary or drop_layers:
@@ -82,7 +82,7 @@ def warm_start(
         raise UserError(
             f"--{flag}: expected a run, with its {content}, in {directory}.", code="no_run"
         )
-    with named_alternative(path):
+    with suggest_intact(path):
         weights = read_weights(path)
     if new_vocabulary:
         weights = transfer_vocabulary(weights, model, config, other_run, path)
@@ -106,7 +106,7 @@ def incompatible_hparams(
     new_values, old_values = new.config(), old.config()
     names = [
         name
-        for name in _MEANINGS
+        for name in _MEANING_HPARAMS
         if new_values[name] != old_values[name] and not (name == "start_id" and new_vocabulary)
     ]
     new_settings, old_settings = (
@@ -144,14 +144,14 @@ def drop_layers_of(
     ):
         if new_depth > old_depth:
             reason = f"it has {old_depth} layers in the {stack}, expected at least {new_depth}"
-            raise other_hyperparameters(path, reason)
+            raise different_hparams_error(path, reason)
         layers[stack] = layers_to_keep(new_depth, old_depth)
     numbers = (f"{stack} {', '.join(map(str, layers[stack]))}" for stack in layers)
     print(f"Layers kept, from 0: {'; '.join(numbers)}.")
     remaining = {}
     for name, array in weights.items():
-        if in_layer := _IN_LAYER.fullmatch(name):
-            stack, number, weight_name = in_layer.groups()
+        if match := _LAYER_WEIGHT.fullmatch(name):
+            stack, number, weight_name = match.groups()
             if int(number) not in layers[stack]:
                 continue
             name = f"{stack}_{layers[stack].index(int(number))}/{weight_name}"
@@ -183,43 +183,45 @@ def transfer_vocabulary(
       UserError: a vocabulary is not SentencePiece's, the decoder starts with a piece that is
         missing, or the weights do not fit.
     """
-    new_source, new = _sentencepiece(config)
-    old_source, old = _sentencepiece(other)
+    new_source, new_target = _sentencepiece_pair(config)
+    old_source, old_target = _sentencepiece_pair(other)
     _check_start(config, other)
-    new_names = _rows(model)
-    kinds = {name: kind for kind, name in new_names.items()}
-    values, unchanged = dict[str, np.ndarray](), dict[str, np.ndarray]()
+    name_by_kind = _embedding_names(model)
+    kind_by_name = {name: kind for kind, name in name_by_kind.items()}
+    arrays, new_weights = dict[str, np.ndarray](), dict[str, np.ndarray]()
     for name, array in weights.items():
-        kind = kinds.get(name) or _KINDS.get(_SIDE.sub("", name, count=1))
+        kind = kind_by_name.get(name) or _KIND_BY_NAME.get(_SIDE_PREFIX.sub("", name, count=1))
         if kind == _TARGET and name.startswith("source_"):
             kind = _SOURCE
-        (values if kind else unchanged)[kind or name] = array
-    if separate := values.keys() - new_names.keys():
+        (arrays if kind else new_weights)[kind or name] = array
+    if separate := arrays.keys() - name_by_kind.keys():
         names = " and ".join(sorted(separate))
-        raise other_hyperparameters(path, f"it has separate weights for {names}")
-    values.setdefault(_SOURCE, values[_TARGET])
-    values.setdefault(_SOFTMAX, values[_TARGET].T)
-    values.setdefault(_BIAS, np.zeros(len(values[_TARGET]), np.float32))
-    target, shared = old.spell(new)
+        raise different_hparams_error(path, f"it has separate weights for {names}")
+    arrays.setdefault(_SOURCE, arrays[_TARGET])
+    arrays.setdefault(_SOFTMAX, arrays[_TARGET].T)
+    arrays.setdefault(_BIAS, np.zeros(len(arrays[_TARGET]), np.float32))
+    target, num_target = old_target.spell(new_target)
     if start := config.hparams.start_id:
         target[start] = [other.hparams.start_id]
-    sides = [("Vocabulary", target, shared)]
+    sides = [("Vocabulary", target, num_target)]
     source = target
-    if new_source is not new or old_source is not old:
-        source, shared_source = old_source.spell(new_source)
-        sides = [("Source", source, shared_source), ("Target", target, shared)]
-    for kind, name in new_names.items():
-        spelled, value = source if kind == _SOURCE else target, values[kind]
-        unchanged[name] = _means(value.T, spelled).T if kind == _SOFTMAX else _means(value, spelled)
-    for side, spelled, num_shared in sides:
+    if new_source is not new_target or old_source is not old_target:
+        source, num_source = old_source.spell(new_source)
+        sides = [("Source", source, num_source), ("Target", target, num_target)]
+    for kind, name in name_by_kind.items():
+        spellings, array = source if kind == _SOURCE else target, arrays[kind]
+        is_softmax = kind == _SOFTMAX
+        means = _mean_rows(array.T if is_softmax else array, spellings)
+        new_weights[name] = means.T if is_softmax else means
+    for side, spellings, num_kept in sides:
         print(
-            f"{side}: of {len(spelled):,} pieces, {num_shared:,} keep their rows, and "
-            f"{len(spelled) - num_shared:,} start as means of the old pieces that spell them."
+            f"{side}: of {len(spellings):,} pieces, {num_kept:,} keep their rows, and "
+            f"{len(spellings) - num_kept:,} start as means of the old pieces that spell them."
         )
-    return unchanged
+    return new_weights
 
 
-def _sentencepiece(config: RunConfig) -> list[SentencePieceTokenizer]:
+def _sentencepiece_pair(config: RunConfig) -> list[SentencePieceTokenizer]:
     """Returns the vocabularies of source and target; raises `UserError` for another kind."""
     if not config.problem.is_plain_text:
         raise UserError(
@@ -244,16 +246,17 @@ def _check_start(config: RunConfig, other: RunConfig) -> None:
     start = other.hparams.start_id
     [piece] = other.vocabulary.pieces([start])
     # The unknown id is free for the start: text that is spelled in bytes never contains it.
-    fits = start if start <= UNKNOWN_ID else config.vocabulary.vocabulary().get(piece, UNKNOWN_ID)
-    if config.hparams.start_id != fits:
+    ids = config.vocabulary.vocabulary()
+    expected = start if start <= UNKNOWN_ID else ids.get(piece, UNKNOWN_ID)
+    if config.hparams.start_id != expected:
         raise UserError(
-            f"--adapt_vocabulary: expected start_id={fits} for a decoder that starts with {piece}, "
-            f"got {config.hparams.start_id}. Give --hparams=start_id={fits}.",
+            f"--adapt_vocabulary: expected start_id={expected} for a decoder that starts with "
+            f"{piece}, got {config.hparams.start_id}. Give --hparams=start_id={expected}.",
             code="bad_value",
         )
 
 
-def _rows(model: keras.Model) -> dict[str, str]:
+def _embedding_names(model: keras.Model) -> dict[str, str]:
     """Returns the names of weights with a row (in the softmax a column) for each id, by kind."""
     embedding = getattr(model, "embedding", None)
     if not isinstance(embedding, SharedEmbedding):
@@ -273,5 +276,5 @@ def _rows(model: keras.Model) -> dict[str, str]:
     return {kind: name_in(model, weight) for kind, weight in weights.items()}
 
 
-def _means(rows: np.ndarray, spelled: Sequence[Sequence[int]]) -> np.ndarray:
-    return np.stack([rows[ids].mean(axis=0) for ids in spelled])
+def _mean_rows(rows: np.ndarray, spellings: Sequence[Sequence[int]]) -> np.ndarray:
+    return np.stack([rows[ids].mean(axis=0) for ids in spellings])

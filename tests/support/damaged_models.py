@@ -125,7 +125,7 @@ def _run(folder: Path) -> None:
 
 
 def _make_model(folder: Path) -> None:
-    RunConfig.load(folder).make_model(loaded=True)
+    RunConfig.load(folder).make_model(will_load=True)
 
 
 def _recipe(folder: Path) -> None:

@@ -32,13 +32,13 @@ def assert_same(actual, expected):
 def check_average(make_step, steps):
     """The moving average is NumPy's, and the model has it for as long as it is asked for."""
     step = make_step(ema_decay=0.75)
-    step.begin()
+    step.begin_averages()
     expected = None
     for number, parts in steps:
         step.update(number, parts)
         after = weights_of(step)
         expected = after if expected is None else 0.75 * expected + 0.25 * after
-        with step.averaged():
+        with step.using_averages():
             np.testing.assert_allclose(weights_of(step), expected, rtol=1e-5, atol=1e-7)
         np.testing.assert_array_equal(weights_of(step), after)
     assert np.abs(after - expected).max() > 1e-3
@@ -46,7 +46,7 @@ def check_average(make_step, steps):
 
 def first_gradients(step, parts):
     """Returns the gradient of each weight in the first step, and the norm of all."""
-    step.begin()
+    step.begin_averages()
     norm = float(step.update(0, parts)["gradient_norm"])
     means = zip(step.model.trainable_weights, step.optimizer._momentums, strict=True)
     # Adam's mean is a tenth.

@@ -61,7 +61,7 @@ class CTranslate2Export(StoredModel):
     @functools.cached_property
     def run_config(self) -> RunConfig:
         """See `StoredModel`; its hyperparameters are not checked."""
-        return RunConfig.read(self._file, _ADVICE, checked=False)
+        return RunConfig.read(self._file, _ADVICE, check_hparams=False)
 
     @property
     def checkpoint_identity(self) -> dict[str, Any] | None:

@@ -103,7 +103,7 @@ def make_run(imported: Imported, problem: Problem, output_dir: str | Path, origi
     hparams = hyperparameters.hparams("transformer_base", imported.hparams)
     config = RunConfig(problem, hparams, tokenizer=imported.tokenizer, averaged=None)
     _check_depths(imported.weights, hparams.depths(), origin)
-    model = config.make_model(loaded=True)
+    model = config.make_model(will_load=True)
     assign_weights(model, imported.weights, origin)
     weights = {name: array.astype(np.float32) for name, array in imported.weights.items()}
     checkpoint = write_run("t2t-import", config, output_dir, weights, imported.steps)

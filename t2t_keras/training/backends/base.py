@@ -20,17 +20,17 @@ from t2t_keras.training.backends.cluster import Cluster
 from t2t_keras.training.memory import step_memory
 from t2t_keras.training.optimizer import (
     INITIAL_LOSS_SCALE,
-    averaged_weights,
     dropout_seeds,
     exchange_averages,
     make_loss,
     make_optimizer,
     make_schedule,
+    weights_and_averages,
 )
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trained_parts import choose_trained, weights_state
 
-_SUPPORTED = ("tensorflow", "jax")
+_SUPPORTED_BACKENDS = ("tensorflow", "jax")
 # Actions that a worker can request of all workers; see `training.distributed.Actions`.
 REQUESTS = ("stop", "save", "evaluate")
 
@@ -55,7 +55,7 @@ class Step(abc.ABC):
       num_replicas: number of replicas of all workers together.
       local_replicas: numbers of this process's replicas.
       fixed_shapes: whether each new shape is compiled, so that arrays are padded to a few shapes.
-      gpus: names of the GPUs of this process; none = the CPU.
+      gpus: names of the GPUs of this process; empty = the CPU.
     """
 
     num_replicas = 1
@@ -99,7 +99,7 @@ class Step(abc.ABC):
 
     @abc.abstractmethod
     def evaluate(self, microbatch: Sequence[Batch | RemoteBatch]) -> dict[str, float]:
-        """Returns the sums of `token_sums`, without dropout, over a part for each replica."""
+        """Returns the sums of `token_sums`, without dropout, over a batch for each replica."""
 
     def request(self, **requests: bool) -> None:
         """Adds a worker's `REQUESTS` to the sums of its next steps, which all workers receive."""
@@ -116,13 +116,13 @@ class Step(abc.ABC):
             state |= {"loss_scale": self.loss_scale, "good_steps": self.good_steps}
         return state
 
-    def begin(self) -> None:
+    def begin_averages(self) -> None:
         """Initialises the moving average with the initial weights of a new run."""
-        for weight, average in averaged_weights(self.optimizer):
+        for weight, average in weights_and_averages(self.optimizer):
             average.assign(ops.copy(weight))
 
     @contextlib.contextmanager
-    def averaged(self) -> Iterator[None]:
+    def using_averages(self) -> Iterator[None]:
         """Gives the model the moving averages of its weights (`ema_decay`) within the context."""
         exchange_averages(self.optimizer)
         try:
@@ -136,8 +136,8 @@ class Step(abc.ABC):
 
     def weights_are_finite(self) -> bool:
         """Returns whether no weight is NaN or infinite."""
-        finite = [ops.all(ops.isfinite(weight)) for weight in self.model.trainable_variables]
-        return bool(ops.all(ops.stack(finite)))
+        are_finite = [ops.all(ops.isfinite(weight)) for weight in self.model.trainable_variables]
+        return bool(ops.all(ops.stack(are_finite)))
 
     def _seeds(self, step: int, part: int) -> np.ndarray:
         """Returns the states of the model's seed generators for one part of a step."""
@@ -149,8 +149,8 @@ class Devices:
     """The devices of a run.
 
     Attributes:
-      names: TensorFlow's names of the devices of this process; none under JAX.
-      gpus: names of the GPUs of this process; none = the CPU.
+      names: TensorFlow's names of the devices of this process; empty under JAX.
+      gpus: names of the GPUs of this process; empty = the CPU.
       replicas: number of replicas of all workers together.
       fixed_shapes: whether each new shape is compiled.
       accumulates: whether gradients are summed even if a step is not split.
@@ -165,9 +165,9 @@ class Devices:
 
 def check_backend(eval_bleu: bool = False) -> None:
     """Raises `UserError` unless Keras's backend can train and, for `eval_bleu`, translate."""
-    if keras.backend.backend() not in _SUPPORTED:
+    if keras.backend.backend() not in _SUPPORTED_BACKENDS:
         raise UserError(
-            f"Training needs one of Keras's backends {' and '.join(_SUPPORTED)}, got "
+            f"Training needs one of Keras's backends {' and '.join(_SUPPORTED_BACKENDS)}, got "
             f"KERAS_BACKEND={keras.backend.backend()}. Set KERAS_BACKEND to one of them.",
             code="other_backend",
         )
@@ -195,7 +195,7 @@ def plan_devices(
       UserError: there are no such devices, the CPU cannot be divided, or the backend cannot train
         (with several workers).
     """
-    return _backend().plan_devices(worker_gpu, xla, cluster, cpu_replicas)
+    return _backend_module().plan_devices(worker_gpu, xla, cluster, cpu_replicas)
 
 
 def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
@@ -210,7 +210,7 @@ def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = Non
             free = free_memory()
             if free is not None and free < needed:
                 raise MemoryError
-        step = _backend().make_step(config, devices, cluster)
+        step = _backend_module().make_step(config, devices, cluster)
     except (OutOfMemoryError, MemoryError) as error:
         raise UserError(
             f"Out of memory: weights and the optimizer's moments need {needed / 1e9:,.1f} GB. Use "
@@ -221,7 +221,7 @@ def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = Non
     return step
 
 
-def _backend() -> Any:
+def _backend_module() -> Any:
     """Returns the module of Keras's backend; imports no other backend's packages."""
     check_backend()
     return importlib.import_module(f"t2t_keras.training.backends.{keras.backend.backend()}")

@@ -85,7 +85,7 @@ def _from_tf_config(text: str) -> Cluster:
     try:
         content = json.loads(text)
         jobs, task = content.get("cluster", {}), content.get("task", {})
-        kind, index = task.get("type", ""), task.get("index", -1)
+        job, index = task.get("type", ""), task.get("index", -1)
         chiefs, workers = jobs.get("chief", []), jobs.get("worker", [])
         addresses = (*chiefs, *workers)
         if set(jobs) - {"chief", "worker"}:
@@ -93,16 +93,16 @@ def _from_tf_config(text: str) -> Cluster:
         for address in addresses:
             _host_and_port(address)
         if len(set(addresses)) < len(addresses) or len(chiefs) > 1:
-            raise ValueError("expected at most one chief, and another address for each worker")
-        if addresses and (not isinstance(index, int) or not 0 <= index < len(jobs.get(kind, []))):
-            raise ValueError(f"the task {kind!r} {index!r} is not in the cluster")
+            raise ValueError("expected at most one chief, and a different address for each worker")
+        if addresses and (not isinstance(index, int) or not 0 <= index < len(jobs.get(job, []))):
+            raise ValueError(f"the task {job!r} {index!r} is not in the cluster")
     except (ValueError, AttributeError, TypeError) as error:
         raise UserError(
             f"TF_CONFIG={text!r}: {error}. Give every machine the same list of workers and its own "
             f"index, for example {_EXAMPLE}; or unset TF_CONFIG to train on one machine.",
             code="bad_configuration",
         ) from None
-    return Cluster(addresses, index + (len(chiefs) if kind == "worker" else 0))
+    return Cluster(addresses, index + (len(chiefs) if job == "worker" else 0))
 
 
 def _from_slurm(environment: Mapping[str, str]) -> Cluster:

@@ -58,7 +58,7 @@ class JaxStep(Step):
         """See `Step`; the gradient's norm is always measured, since it costs little."""
         batches = [batch for (batch,) in microbatches if isinstance(batch, Batch)]
         tokens = np.float32(max(sum(batch.target_tokens for batch in batches), 1))
-        values, totals = self._values(), self._totals
+        values, totals = self._variable_values(), self._totals
         try:
             with _memory_errors():
                 # Adds the gradient and the sums of each microbatch to `totals`, whose buffers are
@@ -67,7 +67,7 @@ class JaxStep(Step):
                     totals = self._accumulate(
                         totals,
                         values["weights"],
-                        self._frozen(),
+                        self._frozen_values(),
                         values["loss_scale"][0],
                         batch.source,
                         batch.target,
@@ -95,26 +95,26 @@ class JaxStep(Step):
         """See `Step`."""
         (part,) = microbatch
         assert isinstance(part, Batch)
-        weights = self._values()["weights"], self._frozen()
+        weights = self._variable_values()["weights"], self._frozen_values()
         with _memory_errors():
             sums = self._evaluate(*weights, part.source, part.target, self._seeds(0, 0))
             return {name: float(value) for name, value in jax.device_get(sums).items()}
 
-    def _values(self) -> dict[str, list[jax.Array]]:
+    def _variable_values(self) -> dict[str, list[jax.Array]]:
         return {
             name: [variable.value for variable in variables]
             for name, variables in self._variables.items()
         }
 
-    def _frozen(self) -> list[jax.Array]:
+    def _frozen_values(self) -> list[jax.Array]:
         # Passed as arguments, since captured arrays would be compiled as constants.
         return [weight.value for weight in self._frozen_weights]
 
     def _zero_totals(self) -> dict[str, Any]:
-        padding = np.zeros((1, 1), np.int32)
+        padding_ids = np.zeros((1, 1), np.int32)
         return {
             "gradients": [jnp.zeros(weight.shape) for weight in self.model.trainable_variables],
-            "sums": token_sums(jnp.zeros((1, 1, 2)), padding),
+            "sums": token_sums(jnp.zeros((1, 1, 2)), padding_ids),
         }
 
     def _seeds(self, step: int, part: int) -> np.ndarray:
@@ -172,14 +172,15 @@ class JaxStep(Step):
         weights, optimizer = self.optimizer.stateless_apply(
             values["optimizer"], gradients, values["weights"]
         )
-        new = values | {"weights": weights, "optimizer": optimizer}
+        updated = values | {"weights": weights, "optimizer": optimizer}
         if self._scales_loss:
-            # A step whose gradient overflows changes only its count and the scale.
+            # A step whose gradient overflows changes only the step count and the scale.
             finite = jnp.isfinite(norm)
-            new = jax.tree.map(lambda after, before: jnp.where(finite, after, before), new, values)
-            new["optimizer"][0] = optimizer[0]  # Keras lists the count first.
-            new["loss_scale"] = list(adapt_loss_scale(scale, good_steps, finite))
-        return new, jax.tree.map(jnp.zeros_like, totals), {**totals["sums"], "gradient_norm": norm}
+            updated = jax.tree.map(lambda new, old: jnp.where(finite, new, old), updated, values)
+            updated["optimizer"][0] = optimizer[0]  # Keras lists the step count first.
+            updated["loss_scale"] = list(adapt_loss_scale(scale, good_steps, finite))
+        numbers = {**totals["sums"], "gradient_norm": norm}
+        return updated, jax.tree.map(jnp.zeros_like, totals), numbers
 
     def _one_evaluation(
         self,
@@ -226,5 +227,5 @@ def plan_devices(
     if len(gpus) > 1 and worker_gpu != 0:
         print(f"Using the first of {len(gpus)} GPUs: under JAX a run uses one device.")
     jax.config.update("jax_default_device", jax.devices("cpu")[0] if worker_gpu == 0 else None)
-    used = [gpu.device_kind for gpu in gpus[:1]] if worker_gpu != 0 else []
-    return Devices([], used, 1, fixed_shapes=True, accumulates=True)
+    used_gpus = [gpu.device_kind for gpu in gpus[:1]] if worker_gpu != 0 else []
+    return Devices([], used_gpus, 1, fixed_shapes=True, accumulates=True)

@@ -19,15 +19,16 @@ from t2t_keras.training.backends.cluster import Cluster, without_tf_config
 from t2t_keras.training.optimizer import Adam, adapt_loss_scale, clip_gradients, token_sums
 from t2t_keras.training.run_config import RunConfig
 
+# Signatures of the compiled functions' arguments.
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _TOKENS = tf.TensorSpec([], tf.float32)
 _MEASURE = tf.TensorSpec([], tf.bool)
 
-# No control flow depends on tensors, and autograph would take most of the time to the first step.
-_compiled = functools.partial(tf.function, autograph=False)
+# Autograph would take most of the time before the first step; no control flow needs it.
+_compile = functools.partial(tf.function, autograph=False)
 _memory_errors = functools.partial(translated_memory_errors, tf.errors.ResourceExhaustedError)
 # Exists if the driver of NVIDIA's GPUs is loaded.
-_DRIVER = Path("/proc/driver/nvidia/version")
+_DRIVER_FILE = Path("/proc/driver/nvidia/version")
 
 
 def plan_devices(
@@ -61,9 +62,9 @@ def _divide_cpu(replicas: int, gpus: int, cluster: Cluster | None) -> None:
             code="bad_value",
         )
     (cpu,) = tf.config.list_physical_devices("CPU")
-    parts = [tf.config.LogicalDeviceConfiguration()] * replicas
+    logical_devices = [tf.config.LogicalDeviceConfiguration()] * replicas
     try:
-        tf.config.set_logical_device_configuration(cpu, parts)
+        tf.config.set_logical_device_configuration(cpu, logical_devices)
         tf.config.threading.set_intra_op_parallelism_threads(cores // replicas)
         tf.config.threading.set_inter_op_parallelism_threads(replicas)
     except RuntimeError as error:
@@ -76,8 +77,8 @@ def _divide_cpu(replicas: int, gpus: int, cluster: Cluster | None) -> None:
 
 def _gpu_names(worker_gpu: int | None) -> list[str]:
     """Returns the names of the GPUs that this process uses."""
-    present = tf.config.get_visible_devices("GPU")
-    if worker_gpu is None and not present and _DRIVER.exists():
+    visible_gpus = tf.config.get_visible_devices("GPU")
+    if worker_gpu is None and not visible_gpus and _DRIVER_FILE.exists():
         print(
             "This machine has NVIDIA's driver, but TensorFlow sees no GPU and uses the CPU. "
             "TF_CPP_MIN_LOG_LEVEL=0 shows why. If libraries are missing, run `pip install "
@@ -85,13 +86,13 @@ def _gpu_names(worker_gpu: int | None) -> list[str]:
             file=sys.stderr,
             flush=True,
         )
-    if (worker_gpu or 0) > len(present):
+    if (worker_gpu or 0) > len(visible_gpus):
         raise UserError(
-            f"--worker_gpu={worker_gpu}: TensorFlow sees {len(present)} GPUs. Give a smaller "
+            f"--worker_gpu={worker_gpu}: TensorFlow sees {len(visible_gpus)} GPUs. Give a smaller "
             f"number.",
             code="no_gpu",
         )
-    details = map(tf.config.experimental.get_device_details, present[:worker_gpu])
+    details = map(tf.config.experimental.get_device_details, visible_gpus[:worker_gpu])
     return [device.get("device_name", "GPU") for device in details]
 
 
@@ -141,7 +142,7 @@ class TensorFlowStep(Step):
         with strategy.scope():
             super().__init__(make_model, hparams, seed)
         self._strategy = strategy
-        self._fused = hparams.optimizer == "adam"
+        self._uses_fused_adam = hparams.optimizer == "adam"
         self.num_replicas = strategy.num_replicas_in_sync
         self.local_replicas = _local_replicas(strategy)
         self.fixed_shapes = xla
@@ -154,11 +155,11 @@ class TensorFlowStep(Step):
         self._packed = not xla
         seeds = tf.TensorSpec([len(self._seed_states), 2], tf.int64)
         parts = [(_IDS, _IDS, seeds)] * len(self.local_replicas)
-        self._gradients = _compiled(self._replica_gradients, jit_compile=xla or None)
-        self._update = _compiled(self._one_update, input_signature=[parts, _TOKENS, _MEASURE])
-        self._accumulate = _compiled(self._one_accumulation, input_signature=[parts, _TOKENS])
-        self._apply = _compiled(self._apply_accumulated, input_signature=[_MEASURE])
-        self._evaluate = _compiled(self._one_evaluation, input_signature=[parts])
+        self._gradients = _compile(self._replica_gradients, jit_compile=xla or None)
+        self._update = _compile(self._one_update, input_signature=[parts, _TOKENS, _MEASURE])
+        self._accumulate = _compile(self._one_accumulation, input_signature=[parts, _TOKENS])
+        self._apply = _compile(self._apply_accumulated, input_signature=[_MEASURE])
+        self._evaluate = _compile(self._one_evaluation, input_signature=[parts])
         if xla:
             # XLA caches compiled code by a name that counts TensorFlow's functions. Made here, the
             # function has the same number in a new run and in a continued run.
@@ -173,7 +174,7 @@ class TensorFlowStep(Step):
         """See `Step`."""
         count = sum(batch.target_tokens for microbatch in microbatches for batch in microbatch)
         tokens = float(max(count, 1))
-        inputs = [self._inputs(step, *numbered) for numbered in enumerate(microbatches)]
+        inputs = [self._inputs(step, *pair) for pair in enumerate(microbatches)]
         try:
             with _memory_errors():
                 if len(inputs) == 1:
@@ -201,9 +202,9 @@ class TensorFlowStep(Step):
         self, step: int, number: int, microbatch: Sequence[Batch | RemoteBatch]
     ) -> list[tuple[Any, ...]]:
         """Returns (source, target, seeds) of each local replica."""
-        first = number * self.num_replicas
+        first_part = number * self.num_replicas
         return [
-            (part.source, part.target, self._seeds(step, first + replica))
+            (part.source, part.target, self._seeds(step, first_part + replica))
             for replica, part in enumerate(microbatch)
             if isinstance(part, Batch)
         ]
@@ -211,14 +212,14 @@ class TensorFlowStep(Step):
     def _make_accumulators(self) -> None:
         """Makes the accumulators when a step is split for the first time."""
         if not self._accumulators:
-            kind = dict(
+            options = dict(
                 trainable=False,
                 synchronization=tf.VariableSynchronization.ON_READ,
                 aggregation=tf.VariableAggregation.SUM,
             )
             with self._strategy.scope():
                 zeros = (tf.zeros(weight.shape) for weight in self._weights)
-                self._accumulators = [tf.Variable(value, **kind) for value in zeros]
+                self._accumulators = [tf.Variable(value, **options) for value in zeros]
 
     def _clear_accumulators(self) -> None:
         for accumulator in self._accumulators:
@@ -241,7 +242,7 @@ class TensorFlowStep(Step):
             return self._replica_total(sums), self._replica_apply(gradients, measure)
 
         sums, norm = self._run(replica_update, parts)
-        return {**self._first(sums), "gradient_norm": self._finish(norm)}
+        return {**self._first_copy(sums), "gradient_norm": self._finish_step(norm)}
 
     def _one_accumulation(
         self, parts: list[tuple[Any, ...]], tokens: tf.Tensor
@@ -252,7 +253,7 @@ class TensorFlowStep(Step):
                 accumulator.assign_add(gradient)
             return self._replica_total(sums)
 
-        return self._first(self._run(replica_accumulation, parts))
+        return self._first_copy(self._run(replica_accumulation, parts))
 
     def _apply_accumulated(self, measure: tf.Tensor) -> tf.Tensor:
         def replica_apply() -> tf.Tensor:
@@ -261,7 +262,7 @@ class TensorFlowStep(Step):
             self._clear_accumulators()
             return norm
 
-        return self._finish(self._strategy.run(replica_apply))
+        return self._finish_step(self._strategy.run(replica_apply))
 
     def _one_evaluation(self, parts: list[tuple[Any, ...]]) -> dict[str, tf.Tensor]:
         def replica_evaluation(
@@ -269,7 +270,7 @@ class TensorFlowStep(Step):
         ) -> dict[str, tf.Tensor]:
             return self._replica_total(self._token_sums(source, target, training=False))
 
-        return self._first(self._run(replica_evaluation, parts))
+        return self._first_copy(self._run(replica_evaluation, parts))
 
     def _replica_gradients(
         self, source: tf.Tensor, target: tf.Tensor, seeds: tf.Tensor, tokens: tf.Tensor
@@ -324,7 +325,7 @@ class TensorFlowStep(Step):
 
         def update() -> None:
             # Every replica has the same sum and updates its own copy, without further exchange.
-            if self._fused:
+            if self._uses_fused_adam:
                 update_by_adam(self.optimizer, self.schedule, gradients, self._weights)
                 trained = self.model.trainable_variables
                 self.optimizer._update_model_variables_moving_average(trained)
@@ -342,10 +343,10 @@ class TensorFlowStep(Step):
                 update()
         return norm
 
-    def _finish(self, norm: Any) -> tf.Tensor:
+    def _finish_step(self, norm: Any) -> tf.Tensor:
         """Counts the step and adapts the loss scale, once for all replicas."""
-        norm = self._first(norm)
-        if self._fused:
+        norm = self._first_copy(norm)
+        if self._uses_fused_adam:
             with tf.control_dependencies([norm]):
                 self.optimizer.iterations.assign_add(1)
         if self._scales_loss:
@@ -355,7 +356,7 @@ class TensorFlowStep(Step):
             self.good_steps.assign(good)
         return norm
 
-    def _first(self, values: Any) -> Any:
+    def _first_copy(self, values: Any) -> Any:
         """Returns one replica's copy of values that are the same on all."""
         return tf.nest.map_structure(
             lambda value: self._strategy.experimental_local_results(value)[0], values
@@ -373,15 +374,15 @@ def update_by_adam(
     Uses TensorFlow's kernel, which reads and writes each value once. Does not count the step.
     """
     rate, epsilon = optimizer.corrected(schedule(optimizer.iterations.value))
-    corrected = tf.constant(0.0)  # The rate and epsilon are corrected for bias already.
+    zero_power = tf.constant(0.0)  # The rate and epsilon include the bias correction.
     moments = optimizer._momentums, optimizer._velocities
     for weight, gradient, m, v in zip(weights, gradients, *moments, strict=True):
         tf.raw_ops.ResourceApplyAdam(
             var=weight.handle,
             m=m.value.handle,
             v=v.value.handle,
-            beta1_power=corrected,
-            beta2_power=corrected,
+            beta1_power=zero_power,
+            beta2_power=zero_power,
             lr=rate,
             beta1=optimizer.beta_1,
             beta2=optimizer.beta_2,

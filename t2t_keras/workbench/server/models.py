@@ -144,7 +144,7 @@ class ModelSource:
             return None
         if _vocabularies(record) != _vocabularies(old_record):
             return None
-        model = record.make_model(translator.config.weights_dtype, loaded=True)
+        model = record.make_model(translator.config.weights_dtype, will_load=True)
         load_weights(model, str(stored.model_path))
         weights = model.get_weights()
         if not all(np.isfinite(array).all() for array in weights):

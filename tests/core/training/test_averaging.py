@@ -17,8 +17,8 @@ from t2t_keras.evaluation.results import run_result
 from t2t_keras.io.files import locked_directory
 from t2t_keras.training.averaging import (
     average_run,
-    spaced_apart,
-    without_near_duplicate,
+    drop_near_duplicate,
+    select_spaced,
 )
 from t2t_keras.training.checkpoint_files import (
     checkpoint_paths,
@@ -100,7 +100,7 @@ def test_the_mean_of_the_arrays(make_run, tmp_path, capsys, n, apart, steps):
     ],
 )
 def test_the_newest_and_each_next_one_old_enough(seconds, apart, taken):
-    assert spaced_apart("0123456"[: len(seconds)], seconds, apart) == list(taken)
+    assert select_spaced("0123456"[: len(seconds)], seconds, apart) == list(taken)
 
 
 def test_a_result_says_of_how_many_checkpoints_it_is(make_run, tmp_path):
@@ -135,7 +135,7 @@ def test_a_result_says_of_how_many_checkpoints_it_is(make_run, tmp_path):
 def test_the_last_regular_one_before_a_stop_does_not_count_twice(steps, left_out):
     paths = [f"run/model.ckpt-{step}" for step in steps]
     taken = [path for path, step in zip(paths, steps, strict=True) if step not in left_out]
-    assert without_near_duplicate(paths) == taken
+    assert drop_near_duplicate(paths) == taken
 
 
 @pytest.mark.usefixtures("eagerly")

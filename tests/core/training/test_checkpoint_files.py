@@ -16,9 +16,9 @@ from t2t_keras.training.checkpoint_files import (
     CheckpointWatcher,
     PollPolicy,
     files_by_name_and_step,
-    first_found,
     read,
     read_head,
+    wait_for,
     write,
 )
 
@@ -191,7 +191,7 @@ def test_it_ends_with_the_last_step():
 
 def test_no_pause_is_longer_than_what_is_left_of_the_wait():
     pauses = []
-    assert len(list(PollPolicy(0.2, 5.0, pauses.append).looks("checkpoint"))) == 4
+    assert len(list(PollPolicy(0.2, 5.0, pauses.append).poll("checkpoint"))) == 4
     assert pauses == [5.0, 5.0, 2.0]
 
 
@@ -218,7 +218,7 @@ def test_an_incomplete_file_is_read_after_a_pause_and_a_deleted_one_is_not():
             raise UserError(f"{path} is damaged")
 
     watcher = folder.watch()
-    assert [step for step, _ in watcher.loaded(load)] == [10, 20]
+    assert [step for step, _ in watcher.load_each(load)] == [10, 20]
     assert "file-5" in watcher.skipped.pop(5)
     assert watcher.skipped == {30: "file-30 is damaged"}
     assert folder.seconds == 10, "one pause each for 20 and 30"
@@ -226,12 +226,12 @@ def test_an_incomplete_file_is_read_after_a_pause_and_a_deleted_one_is_not():
 
 def test_the_first_is_waited_for(capsys):
     folder = Folder(s12=[10])
-    assert not first_found(folder.copy, PollPolicy(), "file")
+    assert not wait_for(folder.copy, PollPolicy(), "file")
     policy = PollPolicy(2, 5.0, folder.sleep)
-    assert first_found(folder.copy, policy, "file") == {10: "file-10"}
+    assert wait_for(folder.copy, policy, "file") == {10: "file-10"}
     assert folder.seconds == 15
     assert capsys.readouterr().out.count("\n") == 1
-    assert first_found(lambda: 0, policy, "file") == 0
+    assert wait_for(lambda: 0, policy, "file") == 0
     assert folder.seconds == 15 + 120
 
 

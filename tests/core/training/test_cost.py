@@ -20,11 +20,11 @@ from t2t_keras.training.cost import (
     CostMeter,
     RunClock,
     TrainingCost,
+    copy_cost,
     cost_in,
     hardware_name,
     read_cost,
     read_costs,
-    same_cost,
 )
 
 
@@ -58,13 +58,13 @@ def test_seconds_and_tokens_over_a_restart(tmp_path):
     assert save(tmp_path, first[1], "1 x K80", [3]) == {**first, 3: later}
     assert save(tmp_path, later, "1 x K80", [4])[4].hardware == later.hardware
     head = read_head(path_at(tmp_path, 1))
-    assert cost_in(same_cost(head)) == first[1]
+    assert cost_in(copy_cost(head)) == first[1]
 
 
 def test_of_a_run_without_a_cost_nothing_is_claimed(tmp_path):
     assert save(tmp_path, None, "1 x K80", [8]) == {}
     assert CostMeter(None, "1 x K80", mock.Mock()).scalars() == {}
-    assert same_cost(read_head(path_at(tmp_path, 8))) == {}
+    assert copy_cost(read_head(path_at(tmp_path, 8))) == {}
     assert read_cost(tmp_path / "model.ckpt-9") is None
 
 

@@ -25,7 +25,7 @@ from t2t_keras.training.backends.base import Devices
 from t2t_keras.training.backends.cluster import Cluster
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.checkpoint_files import newest_checkpoint, path_at
-from t2t_keras.training.distributed import Actions, Workers, end_of_worker
+from t2t_keras.training.distributed import Actions, Workers, lost_worker_error
 from t2t_keras.training.run_config import TrainOptions
 from t2t_keras.training.trainer import train
 
@@ -83,10 +83,10 @@ def unlike(make_record, generated):
 
     def unlike(record=None, data=generated, **options):
         other = Gathering(1, None, None, None)
-        other.compare((record or make_record()).with_data(data), data, TrainOptions(**options))
+        other.check_same((record or make_record()).with_data(data), data, TrainOptions(**options))
         assert {"python", "tensorflow", "source of t2t_keras"} <= set(json.loads(other.own))
         with refused("different_workers") as error:
-            Gathering(2, None, other.own, None).compare(make_record(), generated, TrainOptions())
+            Gathering(2, None, other.own, None).check_same(make_record(), generated, TrainOptions())
         return str(error.value).splitlines()[1:]
 
     return unlike
@@ -120,7 +120,7 @@ def test_all_restore_the_chief_s_checkpoint(tmp_path, monkeypatch):
     assert other.restore_newest(checkpoints, tmp_path) == expected
     checkpoints.restore.assert_called_once_with(expected)
     assert Gathering(1, "", None, "").restore_newest(checkpoints, tmp_path) is None
-    monkeypatch.setattr(distributed, "_VISIBLE_SECONDS", 0)
+    monkeypatch.setattr(distributed, "_MAX_DELAY_SECONDS", 0)
     with refused("folder_not_shared", "model.ckpt-8", tmp_path, "--output_dir"):
         Gathering(1, "model.ckpt-8", None, "").restore_newest(checkpoints, tmp_path)
 
@@ -173,7 +173,7 @@ REMOTE += "calling /tensorflow."
 )
 def test_the_lost_worker_is_named(message, named, seconds):
     error = tf.errors.UnavailableError(None, None, f"Collective ops is aborted by: {message}")
-    end = end_of_worker(error, Cluster(ADDRESSES, 2), TrainOptions())
+    end = lost_worker_error(error, Cluster(ADDRESSES, 2), TrainOptions())
     differs = "joining a group" in message
     expected = ("different_workers", 2) if differs else ("worker_ended", 75)
     assert (end.code, end.exit_status) == expected
@@ -191,13 +191,13 @@ def test_the_lost_worker_is_named(message, named, seconds):
     ],
 )
 def test_a_worker_s_own_error_reaches_the_others_with_its_status(error, code, status):
-    own = end_of_worker(error, Cluster(ADDRESSES, 1), TrainOptions())
+    own = lost_worker_error(error, Cluster(ADDRESSES, 1), TrainOptions())
     assert (own.code, own.exit_status) == (code, status)
     assert "Worker 1 (b:2)" in str(own)
     assert str(error) in str(own)
     text = f"Collective ops is aborted by: Error reported from /job:worker/task:1: {own} [exit "
     told = tf.errors.UnavailableError(None, None, f"{text}status {status}]\nThe error could be ...")
-    command = end_of_worker(told, Cluster(ADDRESSES, 0), TrainOptions())
+    command = lost_worker_error(told, Cluster(ADDRESSES, 0), TrainOptions())
     assert (str(command), command.exit_status) == (str(own), status)
 
 

@@ -62,11 +62,11 @@ def test_a_plain_line_every_100_steps_where_no_progress_line_is_shown(
     for number in range(150, 310):
         if number == 220:
             clock[0] += 1000
-            progress.evaluated({"loss": 7.0}, "the report")
+            progress.show_evaluation({"loss": 7.0}, "the report")
         clock[0] += 0.5
         # The last step before a line says little.
         loss = 42.0 if number == 299 else 8.0 if number < 210 else 10.0
-        progress.step({**SUMS, "loss": loss}, SCALARS)
+        progress.show_step({**SUMS, "loss": loss}, SCALARS)
     progress.close()
     shown = (
         r"step 200/1250  loss 2.00  lr 5.0e-04  8.00 tok/s  eta 08:45\nthe report\n"
@@ -89,7 +89,7 @@ def test_slow_steps_get_a_plain_line_a_minute(monkeypatch, capsys, clock):
     progress = Progress(curves := mock.Mock(), 0, 1000)
     for _ in range(5):
         clock[0] += 25
-        progress.step(SUMS, SCALARS)
+        progress.show_step(SUMS, SCALARS)
     progress.close()
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines] == ["3/1000"]
@@ -102,7 +102,7 @@ def test_the_progress_line_moves_while_the_system_s_time_is_set_back(monkeypatch
     monkeypatch.setattr("sys.stderr", stderr := Terminal())
     progress = Progress(None, 0, 1000)
     clock[0] += 10
-    progress.step(SUMS, SCALARS)
+    progress.show_step(SUMS, SCALARS)
     assert f"step 1/1000  loss 2.00  lr 5.0e-04  0.40 tok/s  eta {999 * 10 // 3600}:" in (
         stderr.getvalue()
     )
@@ -118,7 +118,7 @@ def test_the_progress_line_fits_a_terminal(monkeypatch, clock, columns, before, 
         progress = Progress(None, before, last)
         clock[0] += 1
         sums = {**SUMS, "tokens": 7219.0, "loss": 7219 * 7.27}
-        progress.step(sums, {**SCALARS, "learning_rate": 4.7e-5})
+        progress.show_step(sums, {**SCALARS, "learning_rate": 4.7e-5})
         progress.close()
     shown = b""
     # What was written arrives in pieces; an error is its end.
@@ -159,7 +159,7 @@ def test_the_trace_holds_its_steps_and_no_other(tmp_path, capsys, last, traced):
     profiler = StepProfiler(tmp_path, range(3, 5))
     assert profiler.last_step == 4
     for step in range(1, last + 1):
-        with profiler.step(step):
+        with profiler.trace_step(step):
             tf.constant(1) + 1
         if step == profiler.last_step:
             profiler.close()

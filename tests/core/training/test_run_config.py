@@ -146,4 +146,4 @@ def test_the_largest_values_are_read(changed):
 def test_a_model_that_fills_the_memory_is_not_made(changed):
     record = RunConfig.load(changed(d_model=10**8, d_ff=10**8, num_heads=2))
     with refused("model_too_large"):
-        record.make_model(loaded=True)
+        record.make_model(will_load=True)

@@ -477,7 +477,7 @@ def test_options_without_such_a_value_are_refused(steps):
 def test_a_score_is_computed_once_it_can_be_above_0(tmp_path, accuracy, is_last, scored):
     loss = types.SimpleNamespace(measure=lambda: {"loss": 7.0, "accuracy": accuracy}, left_out=0)
     score = types.SimpleNamespace(main=("bleu", 1.5))
-    evaluator = Evaluator(loss, tmp_path, lambda: (score, []), writes=False, history=[])
+    evaluator = Evaluator(loss, tmp_path, lambda: (score, []), writes_files=False, history=[])
     scalars, _ = evaluator.evaluate(80, is_last=is_last)
     assert scalars.get("bleu") == (1.5 if scored else None)
     assert ("score" in evaluator.history[-1]) == scored
@@ -486,7 +486,7 @@ def test_a_score_is_computed_once_it_can_be_above_0(tmp_path, accuracy, is_last,
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_not_finite_is_no_evaluation(tmp_path, value):
     loss = types.SimpleNamespace(measure=lambda: {"loss": value, "accuracy": 0.5}, left_out=0)
-    evaluator = Evaluator(loss, tmp_path, None, writes=True, history=[])
+    evaluator = Evaluator(loss, tmp_path, None, writes_files=True, history=[])
     with pytest.raises(FloatingPointError, match="step 4"):
         evaluator.evaluate(4)
     assert (evaluator.history, list(tmp_path.iterdir())) == ([], [])
@@ -504,7 +504,7 @@ def test_the_best_is_told_by_the_loss_or_a_number_of_the_score():
 def test_a_run_that_goes_back_evaluates_later_steps_again(tmp_path):
     loss = types.SimpleNamespace(measure=lambda: {"loss": 2.0, "accuracy": 0.5}, left_out=0)
     history = [{"step": step, "loss": 1.0, "train_loss": 3.0} for step in (2, 4, 6)]
-    evaluator = Evaluator(loss, tmp_path, None, writes=False, history=history)
+    evaluator = Evaluator(loss, tmp_path, None, writes_files=False, history=history)
     evaluator.evaluate(4)
     assert evaluator.history == [history[0], history[1] | {"loss": 2.0, "accuracy": 0.5}]
     assert evaluator.best_step() == 2
@@ -515,7 +515,7 @@ def test_best_weights_without_a_record_stay_until_the_loss_is_the_lowest_of_all(
     (tmp_path / "best" / "model.ckpt-3.safetensors").touch()
     loss = types.SimpleNamespace(measure=lambda: {"loss": 2.0, "accuracy": 0.5}, left_out=0)
     history = [{"step": 2, "loss": 1.0}]
-    evaluator = Evaluator(loss, tmp_path, None, writes=True, history=history)
+    evaluator = Evaluator(loss, tmp_path, None, writes_files=True, history=history)
     assert evaluator.best_saved_step == 3
     evaluator.evaluate(4)
     assert evaluator.best_saved_step == 3

@@ -84,7 +84,7 @@ def test_replicas_share_the_cores(monkeypatch):
 def test_a_driver_without_gpus_is_reported(monkeypatch, tmp_path, capsys):
     plan_devices()
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(backend, "_DRIVER", tmp_path)
+    monkeypatch.setattr(backend, "_DRIVER_FILE", tmp_path)
     plan_devices(0)
     plan_devices()
     assert capsys.readouterr().err.count("--worker_gpu=0") == 1

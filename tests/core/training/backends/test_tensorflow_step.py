@@ -118,13 +118,13 @@ def test_moving_average(make_step, generated, request, replicas, tokens, changes
 @pytest.mark.usefixtures("eagerly")
 def test_an_average_begins_with_the_first_weights(make_step, generated):
     step = make_step(ema_decay=0.75, **FLOAT16)
-    step.begin()
+    step.begin_averages()
     first, parts = weights_of(step), next(batches(generated, 1))[1]
     for scale in (1e30, 1.0):  # The first gradient overflows, and the step is left out.
         step.loss_scale.assign(scale)
         step.update(0, parts)
     expected = 0.75 * first + 0.25 * weights_of(step)
-    with step.averaged():
+    with step.using_averages():
         np.testing.assert_allclose(weights_of(step), expected, rtol=1e-5, atol=1e-7)
 
 
