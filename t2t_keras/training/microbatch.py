@@ -104,14 +104,14 @@ def microbatch_of_run(
     generated: Generated,
     output_dir: str | Path,
     workers: Workers,
-    choose: bool = True,
+    may_choose: bool = True,
 ) -> Microbatch:
     """Returns the microbatch of a run: as requested, as remembered, or chosen for this machine.
 
     On a GPU the choice is a whole step, which is halved whenever memory runs out. On a CPU, where a
     process with too much memory is killed, it is a whole step, halved until the `step_memory` is at
-    most half of the free memory. All workers use their smallest limit. Without `choose`, an unknown
-    limit stays unknown.
+    most half of the free memory. All workers use their smallest limit. Without `may_choose`, an
+    unknown limit stays unknown.
 
     Raises:
       UserError: not even one sentence fits, or the free memory cannot be determined.
@@ -119,7 +119,7 @@ def microbatch_of_run(
     hparams, gpus, cluster = config.hparams, step.gpus, workers.cluster
     microbatch = Microbatch(output_dir, hparams, gpus, step.num_replicas, cluster)
     microbatch.tokens = workers.all_reduce_min(microbatch.tokens)
-    if microbatch.tokens or not choose:
+    if microbatch.tokens or not may_choose:
         return microbatch
     store, minimum = generated.open_examples("train"), hparams.max_length
     sampler = _make_sampler(store.lengths, hparams)
