@@ -11,10 +11,7 @@ from keras.src.backend import get_keras_mask  # on JAX, masks are not attributes
 
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import LayerConfig, config_arguments, take_config
-from t2t_keras.layers.attention import (
-    MultiHeadAttention,
-    RestrictedSelfAttention,
-)
+from t2t_keras.layers.attention import MultiHeadAttention, RestrictedSelfAttention
 from t2t_keras.layers.base import (
     AS_IS,
     Dropout,

@@ -22,13 +22,7 @@ from t2t_keras.layers import (
     TransformerEncoder,
 )
 from t2t_keras.layers.attention import visible_keys
-from t2t_keras.layers.base import (
-    AS_IS,
-    Dropout,
-    build,
-    layout_of,
-    refuse_other_names,
-)
+from t2t_keras.layers.base import AS_IS, Dropout, build, layout_of, refuse_other_names
 from t2t_keras.layers.stacks import call_with_remat
 from t2t_keras.registry import register_model
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
