@@ -34,7 +34,7 @@ from t2t_keras.training.run_config import RunConfig
 
 def translate_all(
     output_dir: str | Path,
-    record: RunConfig,
+    run_config: RunConfig,
     source: str | Path,
     output: str | Path,
     config: DecodeConfig,
@@ -55,7 +55,7 @@ def translate_all(
 
     Args:
       output_dir: folder of the run, whose files no output may replace.
-      record: config of the run.
+      run_config: config of the run.
       source: see `translate_file`.
       output: name of the translations, without a step.
       config: decoding settings.
@@ -63,7 +63,7 @@ def translate_all(
       min_steps: smallest step to translate with.
       text: name of the source in its scores; "" = name of the file.
       prefixes: see `translate_file`.
-      ensemble: checkpoints that form an ensemble with each.
+      ensemble: additional ensemble members for every checkpoint of the run.
       forbidden: words or phrases that no translation may contain.
       reads: see `translate_file`.
 
@@ -72,16 +72,16 @@ def translate_all(
         translations are of another source, by another run or with other settings.
     """
     output = Path(output)
-    engine = unloaded_engine(record, config, ensemble, forbidden)
-    translator = Translator(engine, record.vocabulary, config, forbidden, record.problem)
+    engine = unloaded_engine(run_config, config, ensemble, forbidden)
+    translator = Translator(engine, run_config.vocabulary, config, forbidden, run_config.problem)
     reads = [output_dir, *(Path(checkpoint).parent for checkpoint in ensemble), *reads]
     texts = [Path(path) for path in (source, prefixes) if path]
     settings_file = _checked_settings_file(output, texts, reads)
     provenance = {
-        "problem": record.problem.name,
-        "hparams_set": record.hparams_set,
-        "random_seed": record.random_seed,
-        "training_data": record.data,
+        "problem": run_config.problem.name,
+        "hparams_set": run_config.hparams_set,
+        "random_seed": run_config.random_seed,
+        "training_data": run_config.data,
         "source": sha256_of(Path(source)),
         "text": text,
         "ensemble": [identity(checkpoint) for checkpoint in ensemble],
@@ -93,16 +93,16 @@ def translate_all(
     watcher = follow_run(output_dir, policy, min_steps, done=finished_files)
     if finished_files:
         print(f"{output}-*: {len(finished_files):,} already translated", flush=True)
-    loaded: dict[str, str] = {}
+    loaded_identity: dict[str, str] = {}
 
     def load(path: str) -> None:
-        # Take the identity first: the checkpoint may be replaced after it is read.
-        loaded.update(identity(path), checkpoint=Path(path).name)
+        # Take the identity before the weights, as the checkpoint may be replaced meanwhile.
+        loaded_identity.update(identity(path), checkpoint=Path(path).name)
         load_weights(translator.models[0], path)
 
     for step, path in watcher.load_each(load):
         print(f"{Path(path).name}: translating {source}", flush=True)
-        made_with = provenance | loaded
+        made_with = provenance | loaded_identity
         translate_file(translator, source, f"{output}-{step}", made_with, prefixes, reads=reads)
     _report(output, watcher.skipped, f"of at least {min_steps:,} steps in {output_dir}")
 
@@ -119,7 +119,7 @@ def _checked_settings_file(
 
 
 def _write_or_compare(path: Path, provenance: dict[str, Any], has_translations: bool) -> None:
-    """Writes the settings; raises `UserError` if there are translations with others."""
+    """Writes the settings; raises `UserError` if existing translations have others."""
     if has_translations and path.exists():
         recorded = read_json(path, "Give another --translations_dir.")
         if mismatches := differences(recorded, as_json(provenance)):
@@ -142,7 +142,7 @@ def _report(output: Path, skipped: Iterable[int], description: str) -> None:
         )
     steps = ", ".join(f"step {step:,}" for step in sorted(skipped))
     print(f"{output}-*: {len(complete):,} translations" + f"; skipped: {steps}" * bool(steps))
-    partial = re.compile(rf"{re.escape(output.name)}-\d+{re.escape(TEMPORARY_SUFFIX)}")
+    partial_name = re.compile(rf"{re.escape(output.name)}-\d+{re.escape(TEMPORARY_SUFFIX)}")
     for path in sorted(output.parent.iterdir()):
-        if partial.fullmatch(path.name):
+        if partial_name.fullmatch(path.name):
             print(f"{path} is incomplete.", flush=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from t2t_keras.decoding.lines import Line, check_one_each, encode_text
+from t2t_keras.decoding.lines import Line, check_equal_counts, encode_text
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.text.alignment import restored_word_ranges, word_numbers
 
@@ -44,7 +44,7 @@ def confidences(
     Raises:
       UserError: the numbers of translations and lines differ, or the model computes NaN.
     """
-    check_one_each(lines, translations, "translation")
+    check_equal_counts(lines, translations, "translation")
     prepared = translator.prepare(lines)
     parts = [
         (number, ids, text)
@@ -55,17 +55,17 @@ def confidences(
         return [Confidence() for _ in lines]
     _, ids, texts = zip(*parts, strict=True)
     targets = encode_text(texts, translator.tokenizer)
-    scored = dict(translator.engine.log_probs(ids, targets))
+    log_probs_by_part = dict(translator.engine.log_probs(ids, targets))
     probabilities: list[list[float]] = [[] for _ in lines]
     tokens: list[list[float]] = [[] for _ in lines]
     for index, (number, _, _) in enumerate(parts):
-        log_probs = scored[index].astype(np.float64)
+        log_probs = log_probs_by_part[index].astype(np.float64)
         by_word = _word_probabilities(translator.tokenizer.pieces(targets[index][:-1]), log_probs)
         # A placeholder's symbol may stand for several words, or for none.
         restored_numbers = restored_word_ranges(texts[index], prepared[number].restore)
         probability = 1.0
         for word, numbers in enumerate(restored_numbers):
-            # A piece of tensor2tensor's may span words; its later words get its probability.
+            # One piece of a tensor2tensor vocabulary may span words: the later get its probability.
             probability = by_word.get(word, probability)
             probabilities[number] += [probability] * len(numbers)
         tokens[number] += log_probs.tolist()
@@ -79,7 +79,7 @@ def confidences(
 
 
 def _parts(line: Line, translation: Translation) -> Iterator[tuple[np.ndarray, str]]:
-    """Yields the parts of a line with their translations; a changed translation is one part."""
+    """Yields a line's parts with their translations; one part if the translation was changed."""
     if line.restore(" ".join(translation.parts)) == translation.text:
         ids = (part.ids for part in line.parts)
         yield from zip(ids, translation.parts, strict=True)
@@ -90,7 +90,7 @@ def _parts(line: Line, translation: Translation) -> Iterator[tuple[np.ndarray, s
 
 
 def _word_probabilities(pieces: Sequence[str], log_probs: np.ndarray) -> dict[int, float]:
-    """Returns the probability of each word that has the start of a piece, by its number."""
+    """Returns, by its number, the probability of each word in which a piece starts."""
     sums: dict[int, float] = {}
     for number, log_prob in zip(word_numbers(pieces), log_probs.tolist(), strict=False):
         if number is not None:

@@ -8,7 +8,7 @@ from t2t_keras import settings
 from t2t_keras.errors import UserError
 from t2t_keras.settings import setting
 
-# Above these limits a search would exceed the memory, or a number its int32 or float32.
+# Beyond these limits a search would run out of memory, or overflow int32 or float32.
 _MAX_OUTPUTS, _MAX_TOKENS = 1000, 100_000
 
 
@@ -38,7 +38,7 @@ class DecodeConfig:
         50,
         0,
         _MAX_TOKENS,
-        "number of tokens that an output may have beyond the number of its input",
+        "number of tokens by which an output may be longer than its input",
     )
     max_length: int = _number(
         0,
@@ -140,33 +140,33 @@ class DecodeConfig:
         return bool(self.samples) or self.return_beams or self.beam_size == 1
 
     def max_output_length(self, source_length: int) -> int:
-        """Returns the largest number of tokens of an output, with its end of sentence."""
-        longest = source_length + self.extra_length
-        return min(longest, self.max_length) if self.max_length else longest
+        """Returns the maximum tokens of an output, EOS included."""
+        max_length = source_length + self.extra_length
+        return min(max_length, self.max_length) if self.max_length else max_length
 
     @property
     def max_positions(self) -> int:
-        """Largest number of tokens of a source or an output, with its end of sentence."""
+        """Maximum tokens of a source or an output, EOS included."""
         return max(self.max_input_length, self.max_output_length(self.max_input_length))
 
 
 def length_penalty(length: Any, alpha: Any) -> Any:
-    """Returns ((5 + length) / 6)^alpha (Wu et al., 2016, equation 14), of numbers or tensors.
+    """Returns ((5 + length) / 6)^alpha (Wu et al., 2016, equation 14), for numbers or tensors.
 
     The length includes the end of sentence.
     """
     return ((5 + length) / 6) ** alpha
 
 
-# tensor2tensor's names.
+# Other names of settings in tensor2tensor.
 _RENAMED = {
     "batch_size": "batch_tokens, and counts tokens, not sentences",
     "sampling_temp": "temperature",
     "sampling_keep_top_k": "top_k",
 }
 
-_OF_BEAM_SEARCH = ("beam_size", "coverage_penalty")
-OF_SAMPLING = ("temperature", "top_k", "top_p", "seed")
+_BEAM_SETTINGS = ("beam_size", "coverage_penalty")
+SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "seed")
 
 
 def decode_config(
@@ -183,17 +183,17 @@ def decode_config(
     """
     if isinstance(changes, DecodeConfig):
         return changes
-    usual = dataclasses.replace(DecodeConfig(), **defaults or {})
-    config = settings.override(usual, changes, noun="decoding setting", new_names=_RENAMED)
+    default_config = dataclasses.replace(DecodeConfig(), **defaults or {})
+    config = settings.override(default_config, changes, noun="decoding setting", new_names=_RENAMED)
     ignored = [
         name
-        for name in (_OF_BEAM_SEARCH if config.samples else OF_SAMPLING)
-        if getattr(config, name) != getattr(usual, name)
+        for name in (_BEAM_SETTINGS if config.samples else SAMPLING_SETTINGS)
+        if getattr(config, name) != getattr(default_config, name)
     ]
     if ignored:
         raise UserError(
             f"{' and '.join(ignored)} would have no effect with samples={config.samples} (0 = beam "
-            f"search): leave one of them out.",
+            f"search): leave them out, or change samples.",
             code="conflicting_settings",
         )
     return config

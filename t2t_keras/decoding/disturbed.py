@@ -19,7 +19,7 @@ from t2t_keras.text.files import read_text
 
 
 class TranslatedFiles(NamedTuple):
-    """A translated text."""
+    """The files of a translated text."""
 
     kind: str  # kind of its disturbance; "" = none
     source: str
@@ -63,17 +63,18 @@ def translate_disturbed(
     for kind in kinds:
         name = f"{output}.{kind}"
         texts[kind] = f"{name}.source", f"{name}.reference", name
-    record = Path(f"{output}.disturbed.json")
-    written = [path for kind in kinds for path in texts[kind]]
-    check_outputs([source, reference, *reads], [*written, record], appends)
+    record_file = Path(f"{output}.disturbed.json")
+    text_paths = [path for kind in kinds for path in texts[kind]]
+    check_outputs([source, reference, *reads], [*text_paths, record_file], appends)
     files = {"source": sha256_of(Path(source)), "reference": sha256_of(Path(reference))}
     made_from = as_json({**files, **provenance, **translation_settings(translator)})
-    recorded = read_json(record, "Delete it.", ("made_from", "done")) if record.exists() else {}
-    done_before = recorded["done"] if recorded.get("made_from") == made_from else ()
-    lines, done = (read_text(Path(source)), read_text(Path(reference))), []
+    keys, is_continued = ("made_from", "done"), record_file.exists()
+    record = read_json(record_file, "Delete it.", keys) if is_continued else {}
+    done_before = record["done"] if record.get("made_from") == made_from else ()
+    sides, done = (read_text(Path(source)), read_text(Path(reference))), []
     for kind, paths in texts.items():
         if kind:
-            for path, side in zip(paths, disturb(kind, *lines), strict=False):
+            for path, side in zip(paths, disturb(kind, *sides), strict=False):
                 write_atomically(Path(path), "".join(f"{line}\n" for line in side).encode())
         is_new = kind not in done_before or not Path(paths[-1]).exists()
         if is_new:
@@ -88,5 +89,5 @@ def translate_disturbed(
             )
         yield TranslatedFiles(kind, *paths, is_new)
         done.append(kind)
-        write_json(record, {"made_from": made_from, "done": done})
-    record.unlink()
+        write_json(record_file, {"made_from": made_from, "done": done})
+    record_file.unlink()

@@ -25,7 +25,7 @@ class Output(NamedTuple):
     """An output of a search.
 
     Attributes:
-      ids: an end of sentence and padding may follow.
+      ids: its symbols; an end of sentence and padding may follow.
       score: log-probability / length penalty ((5 + length) / 6)^alpha, less a coverage penalty.
     """
 
@@ -36,13 +36,13 @@ class Output(NamedTuple):
 class Engine(abc.ABC):
     """A model or an ensemble, with the search that the settings request.
 
-    Ids are int32 arrays of any length, each with its end of sentence. Methods that yield give
-    pairs of a number and its result, in any order.
+    Ids are int32 arrays of any length, each with its end of sentence. Generators yield
+    pairs of an input's index and its result, in any order.
 
     Attributes:
       config: the settings.
       name: name of the engine, for the provenance of translations.
-      models: Keras models; none for other programs.
+      models: its Keras models; () for other programs.
       batches_at_once: number of batches searched in parallel.
     """
 
@@ -57,7 +57,7 @@ class Engine(abc.ABC):
 
         Args:
           sources: ids.
-          prefixes: the ids that each output begins with, without an end.
+          prefixes: the required beginnings of the outputs, without an end of sentence.
           numbers: numbers of the sources, which the draws of sampling depend on.
 
         Raises:
@@ -65,12 +65,12 @@ class Engine(abc.ABC):
         """
 
     def with_all_hypotheses(self) -> "Engine":
-        """Returns an engine that returns the whole beam; itself if it already does, or samples."""
+        """Returns an engine that returns the whole beam; this one if it does so or samples."""
         return self
 
     @abc.abstractmethod
     def log_probs(self, sources: Ids, targets: Ids) -> Iterator[tuple[int, np.ndarray]]:
-        """Yields log-probabilities of the symbols of each target, float32 [target]."""
+        """Yields log-probabilities of the symbols of each target, float32 [target length]."""
 
     def scores(self, sources: Ids, targets: Ids) -> Iterator[tuple[int, float]]:
         """Yields the score of each target, see `Output`."""
@@ -87,7 +87,7 @@ class Engine(abc.ABC):
         Args:
           source: ids with their end.
           prefix: ids without an end.
-          count: largest number of symbols to return.
+          count: maximum number of symbols to return.
         """
 
     @abc.abstractmethod
@@ -107,22 +107,22 @@ class Engine(abc.ABC):
         """Yields "encoder", "decoder" and "cross" of `AttentionWeights`."""
 
 
-# Functions that are compiled for each shape get lengths that are multiples of this.
-_MULTIPLE = 16
+# Lengths are multiples of this for functions that are compiled for each shape.
+_LENGTH_MULTIPLE = 16
 
-# Each further parallel batch needs its own memory, and gains less.
-_MAX_IN_PARALLEL = 8
+# More parallel batches need more memory, and save little time.
+_MAX_BATCHES_AT_ONCE = 8
 
-# Batches are not divided among the cores below this number of source tokens, since every batch
-# reads all weights at each position.
-_MIN_TOKENS = 128
+# Minimum source tokens of a batch that is split to use all cores: every batch reads all weights at
+# each position.
+_MIN_SPLIT_TOKENS = 128
 
 
 def batches_at_once(config: DecodeConfig) -> int:
     """Returns the number of batches to translate in parallel on a CPU."""
     if config.batches_at_once:
         return config.batches_at_once
-    return 1 if config.xla else min(usable_cores(), _MAX_IN_PARALLEL)
+    return 1 if config.xla else min(usable_cores(), _MAX_BATCHES_AT_ONCE)
 
 
 def batches_by_length(
@@ -137,21 +137,23 @@ def batches_by_length(
     max_tokens = config.batch_tokens
     longest_first = sorted(lengths, key=lambda key: -lengths[key])
     if at_once > 1 and lengths:
-        share = -(-len(lengths) // at_once) * lengths[longest_first[0]]
-        max_tokens = min(max_tokens, max(share, _MIN_TOKENS))
+        core_tokens = -(-len(lengths) // at_once) * lengths[longest_first[0]]
+        max_tokens = min(max_tokens, max(core_tokens, _MIN_SPLIT_TOKENS))
     batches = []
     while longest_first:
         longest = lengths[longest_first[0]]
-        rows = _max_rows(_rounded_up(longest, _MULTIPLE) if config.xla else longest, max_tokens)
-        batches.append(longest_first[:rows])
-        longest_first = longest_first[rows:]
+        count = _max_rows(
+            _round_up(longest, _LENGTH_MULTIPLE) if config.xla else longest, max_tokens
+        )
+        batches.append(longest_first[:count])
+        longest_first = longest_first[count:]
     return batches
 
 
 def parallel_batches(
     compute: Callable[[Item], Result], batches: Sequence[Item], at_once: int
 ) -> Iterator[tuple[Item, Result]]:
-    """Yields each batch with its result, in order, computing `at_once` batches in parallel.
+    """Yields each batch with its result, in order; computes `at_once` batches in parallel.
 
     Runs only a few batches ahead of the consumer, so that results do not pile up.
     """
@@ -161,36 +163,36 @@ def parallel_batches(
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         futures = (pool.submit(compute, batch) for batch in batches)
         try:
-            started = collections.deque(itertools.islice(futures, 2 * at_once - 1))
+            futures_ahead = collections.deque(itertools.islice(futures, 2 * at_once - 1))
             for batch in batches:
-                started.extend(itertools.islice(futures, 1))
-                yield batch, started.popleft().result()
+                futures_ahead.extend(itertools.islice(futures, 1))
+                yield batch, futures_ahead.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
 
 
 def pad_rows(rows: Ids, count: int = 0, multiple: int = 1) -> np.ndarray:
-    """Returns padded rows, int32 [at least `count`, longest], longest rounded up to a multiple."""
-    longest = _rounded_up(max(map(len, rows)), multiple)
-    ids = np.full([max(count, len(rows)), longest], PADDING_ID, np.int32)
+    """Returns rows as one array, padded to at least `count` rows, and to a multiple in length."""
+    length = _round_up(max(map(len, rows)), multiple)
+    ids = np.full([max(count, len(rows)), length], PADDING_ID, np.int32)
     for padded_row, row in zip(ids, rows, strict=False):
         padded_row[: len(row)] = row
     return ids
 
 
 def xla_padding(rows: Ids, batch_tokens: int) -> tuple[int, int]:
-    """Returns the count and multiple for `pad_rows` with which batches have few shapes.
+    """Returns the count and multiple for `pad_rows` that give batches few shapes, for XLA.
 
-    Lengths are multiples of 16. For each length, full batches have one shape, and the rows of
-    smaller batches are padded to a power of 2.
+    Lengths are multiples of 16. For each length, full batches have one shape, and smaller
+    batches get rows of padding up to a power of 2.
     """
-    full = _max_rows(_rounded_up(max(map(len, rows)), _MULTIPLE), batch_tokens)
-    return min(1 << (len(rows) - 1).bit_length(), max(full, len(rows))), _MULTIPLE
+    full_batch = _max_rows(_round_up(max(map(len, rows)), _LENGTH_MULTIPLE), batch_tokens)
+    return min(1 << (len(rows) - 1).bit_length(), max(full_batch, len(rows))), _LENGTH_MULTIPLE
 
 
 def _max_rows(longest: int, batch_tokens: int) -> int:
     return max(1, batch_tokens // max(longest, 1))
 
 
-def _rounded_up(length: int, multiple: int) -> int:
+def _round_up(length: int, multiple: int) -> int:
     return -(-length // multiple) * multiple

@@ -25,8 +25,8 @@ from t2t_keras.text.alignment import to_pharaoh
 from t2t_keras.text.files import count_lines, is_blank, read_text
 from t2t_keras.training.cost import hardware_name
 
-# Attention weights grow with the square of the length: 512 pieces, translated to 512 pieces by the
-# base model, have 150 MB.
+# Lines whose attention weights are in memory together. Weights grow with the square of the length:
+# 512 pieces, translated to 512 pieces by the base model, take 150 MB.
 _ATTENTION_LINES = 8
 _BLANK = np.array([EOS_ID], np.int32)
 
@@ -59,7 +59,7 @@ def translate_file(
         grows under another name, and the same call after an interruption continues it. Streams,
         such as a named pipe, are written to at once.
       provenance: the origin of the translations, such as the checkpoints.
-      prefixes: a file, line-aligned with the source, of beginnings that the translations must have;
+      prefixes: a file of required beginnings of the translations, line-aligned with the source;
         "" = none, as for the next three.
       alignments: file for the word alignments, lines such as "0-0 1-2" (see `Translator.align`).
       attention: file for the attention weights (see `attention_records`).
@@ -93,12 +93,12 @@ def translate_file(
     at_once = translator.config.lines_at_once
     summary = run_line_job(source, outputs, settings, work, at_once, shard, manifest)
     _report(output, translator, summary, provenance.get("checkpoint", ""))
-    # `_read_prefixes` has checked a regular file.
+    # `_read_prefixes` has checked the number of lines of a regular source.
     if is_stream(source) and (surplus := len(prefix_lines or ()) - summary.lines) > 0:
-        _say(output, f"{prefixes} has {surplus:,} lines more than {source}: they were not used.")
+        _say(output, f"{prefixes} has {surplus:,} more lines than {source}; they were not used.")
     if postprocessed_references:
         _postprocess_references(translator, source, references, postprocessed_references)
-        _say(output, f"{postprocessed_references}: the references")
+        _say(output, f"{postprocessed_references}: the postprocessed references")
     return summary
 
 
@@ -122,7 +122,7 @@ def _postprocess_references(
     write_atomically(output, "".join(f"{line}\n" for line in lines).encode("utf-8"))
 
 
-# Returns the lines of an output, from source lines and their translations.
+# Returns the lines of an output for source lines and their translations.
 _Writer = Callable[[Sequence[str], Sequence[Translation]], Iterable[str | bytes]]
 
 
@@ -150,25 +150,25 @@ def _writers(
     """Returns, by name, the path of each output of `translate_file` and the writer of its lines."""
     config, problem = translator.config, translator.problem
 
-    def translated(_: Sequence[str], translations: Sequence[Translation]) -> list[str]:
+    def translation_lines(_: Sequence[str], translations: Sequence[Translation]) -> list[str]:
         return [_output_line(translation, config) for translation in translations]
 
-    def aligned(lines: Sequence[str], translations: Sequence[Translation]) -> Iterable[str]:
-        known = [
+    def alignment_lines(lines: Sequence[str], translations: Sequence[Translation]) -> Iterable[str]:
+        known_alignments = [
             translation.alignment
             for translation in translations
             if translation.alignment is not None
         ]
-        if len(known) < len(translations):
+        if len(known_alignments) < len(translations):
             return map(to_pharaoh, translator.align(lines, translations))
-        return map(to_pharaoh, known)
+        return map(to_pharaoh, known_alignments)
 
-    def postprocessed(_: Sequence[str], translations: Sequence[Translation]) -> list[str]:
+    def postprocessed_lines(_: Sequence[str], translations: Sequence[Translation]) -> list[str]:
         return [translation.postprocessed for translation in translations]
 
-    writers: dict[str, tuple[str | Path, _Writer]] = {"translations": (output, translated)}
+    writers: dict[str, tuple[str | Path, _Writer]] = {"translations": (output, translation_lines)}
     if alignments:
-        writers["alignments"] = alignments, aligned
+        writers["alignments"] = alignments, alignment_lines
     if attention:
         translator.engine.check_attention()
         if config.split_long:
@@ -179,7 +179,7 @@ def _writers(
             )
         writers["attention"] = attention, functools.partial(attention_records, translator)
     if problem.postprocessed_suffix and not is_stream(output):
-        writers["postprocessed"] = f"{output}.{problem.postprocessed_suffix}", postprocessed
+        writers["postprocessed"] = f"{output}.{problem.postprocessed_suffix}", postprocessed_lines
     return writers
 
 
@@ -247,7 +247,7 @@ def score_file(
         return {"scores": map(_score_line, scores)}, counts
 
     outputs = resolve_outputs([pairs, *reads], {"scores": output})
-    # No other setting changes a score. A raised max_input_length may continue a job.
+    # No other setting changes a score: a job may continue with a larger max_input_length.
     settings = {**provenance, "weights_dtype": translator.config.weights_dtype}
     summary = run_line_job(pairs, outputs, settings, score, translator.config.lines_at_once)
     tokens, checkpoint = summary.counts["tokens"], provenance.get("checkpoint", "")
@@ -265,15 +265,15 @@ def decodes_name(text: str, config: DecodeConfig, engine: str = "") -> str:
 
     `engine` names an engine other than Keras's, such as "ctranslate2 int8".
     """
-    made_by = f"{engine.replace(' ', '.')}." if engine else ""
-    return f"{text}.{made_by}beam{config.beam_size}.alpha{config.alpha:g}.decodes"
+    engine_part = f"{engine.replace(' ', '.')}." if engine else ""
+    return f"{text}.{engine_part}beam{config.beam_size}.alpha{config.alpha:g}.decodes"
 
 
 def first_hypotheses(path: str | Path, settings: Mapping[str, Any]) -> list[str]:
-    """Returns the best translations in a file of `translate_file`; `settings` are its settings."""
+    """Returns the best translations in a file of `translate_file`; `settings` made them."""
     lines = read_text(Path(path))
-    several = settings.get("return_beams") or settings.get("write_beam_scores")
-    return [line.partition("\t")[0] for line in lines] if several else lines
+    has_columns = settings.get("return_beams") or settings.get("write_beam_scores")
+    return [line.partition("\t")[0] for line in lines] if has_columns else lines
 
 
 def translate_interactively(
@@ -292,12 +292,12 @@ def translate_interactively(
         for line in lines:
             source, _, prefix = line.partition("\t")
             [translation] = translator.translate([source], [prefix])
-            for name, cut in (
+            for fault, cut in (
                 ("line is too long", translation.cut),
-                ("prefix exceeds the longest output", translation.prefix_cut),
+                ("prefix is longer than the maximum output length", translation.prefix_cut),
             ):
                 if cut:
-                    write_line(f"(The {name}: its last {cut:,} tokens are cut.)")
+                    write_line(f"(The {fault}: its last {cut:,} tokens are cut.)")
             if config.return_beams or config.write_beam_scores:
                 for hypothesis in translation.hypotheses:
                     write_line(f"{hypothesis.score:.4f}\t{printable(hypothesis.text)}")
@@ -367,21 +367,21 @@ def _report(
 ) -> None:
     """Prints the size and time of a job, its irregular lines, and the reports of the stages."""
     counts, speed = summary.counts, summary.new_lines / summary.seconds
-    lines = f"{output}: {summary.lines:,} lines, {counts['blank']:,} of them blank"
+    size = f"{output}: {summary.lines:,} lines, {counts['blank']:,} of them blank"
     made_by = f", by {checkpoint}" if checkpoint else ""
-    _say(output, f"{lines}, in {summary.seconds:.1f} s ({speed:.1f} lines/s){made_by}")
-    for name, num_changed in {
+    _say(output, f"{size}, in {summary.seconds:.1f} s ({speed:.1f} lines/s){made_by}")
+    for name, explanation in {
         "cut": f"lines had more than max_input_length={translator.config.max_input_length} tokens; "
         f"{counts['tokens_cut']:,} tokens were cut off. --decode_hparams=split_long=true "
         f"translates such lines by sentences.",
-        "prefixes_cut": "prefixes exceeded the longest output, and were cut. "
+        "prefixes_cut": "prefixes were longer than the maximum output length, and were cut. "
         "--decode_hparams=extra_length=100 allows more tokens, up to max_length.",
         "empty": "translations are empty: the model may have trained too little.",
         "others_taken": "translations are a less likely hypothesis, which has fewer faults.",
         "breaks": "translations had line breaks or tabs, which became spaces.",
     }.items():
         if counts[name]:
-            _say(output, f"{counts[name]:,} {num_changed}")
+            _say(output, f"{counts[name]:,} {explanation}")
     for stage in translator.stages:
         for text in stage.report(counts):
             _say(output, text)

@@ -18,7 +18,7 @@ from t2t_keras.decoding.beam import (
     forbidden_sequences,
     word_boundaries,
 )
-from t2t_keras.decoding.config import OF_SAMPLING, DecodeConfig
+from t2t_keras.decoding.config import SAMPLING_SETTINGS, DecodeConfig
 from t2t_keras.decoding.engine import (
     Engine,
     Ids,
@@ -289,7 +289,9 @@ class Search:
         )
         rule: Rule = BeamSearch(config.beam_size, beta=config.coverage_penalty, **scoring)
         if config.samples:
-            rule = Sampling(**scoring, **{name: getattr(config, name) for name in OF_SAMPLING})
+            rule = Sampling(
+                **scoring, **{name: getattr(config, name) for name in SAMPLING_SETTINGS}
+            )
         window = self._ensemble.models[0].config.self_attention_radius  # The same in all models.
         loop = SearchLoop(self._ensemble.step, rule, BLOCK_SIZE, window, config.xla)
         cache = self._ensemble.start(source, BLOCK_SIZE, rule.beam_size)

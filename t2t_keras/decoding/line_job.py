@@ -31,7 +31,7 @@ from t2t_keras.io.terminal import LineProgress, discard_buffer, printable, produ
 from t2t_keras.text.files import check_readable, count_lines, decoded, lines_of, read_lines
 
 # work(lines, number of the first line, progress) -> the lines of each output by name, and counts to
-# add up. `progress` takes the number of further lines that are done. A line of an output is a
+# add up. `progress` takes the number of lines done since its last call. A line of an output is a
 # string, which gets a line feed, or bytes, which are written unchanged.
 Work = Callable[
     [Sequence[str], int, Callable[[int], object]],
@@ -66,9 +66,9 @@ class Shard:
         """Returns the numbers (from 0) of its lines; shards differ by at most one line."""
         return range(total * (self.number - 1) // self.count, total * self.number // self.count)
 
-    def path(self, whole: str | Path) -> str:
+    def path(self, file: str | Path) -> str:
         """Returns the name of its file, such as "news.de-00003-of-00100"; names sort by number."""
-        return f"{whole}-{self.number:05d}-of-{self.count:05d}"
+        return f"{file}-{self.number:05d}-of-{self.count:05d}"
 
 
 class JobSummary(NamedTuple):
@@ -89,7 +89,7 @@ def run_line_job(
     shard: Shard | None = None,
     manifest: Mapping[str, Any] | None = None,
 ) -> JobSummary:
-    """Works through a source, or through the rest of it after an interrupted job.
+    """Processes a source, or the rest of it after an interrupted job.
 
     Output files, from `resolve_outputs`, grow under the names `<output>.partial`. A record next
     to the first one, `<output>.progress.json`, has the number of finished lines, the checksum of
@@ -100,7 +100,7 @@ def run_line_job(
       outputs: output files by name.
       provenance: see above.
       work: the work on some lines.
-      lines_at_once: number of lines that `work` gets.
+      lines_at_once: number of lines that `work` gets per call.
       shard: the part of a file to read; its lines keep their numbers in the file.
       manifest: written next to the first output, for `read_manifest`, together with the provenance
         and, unless the job was interrupted, its seconds.
@@ -111,19 +111,19 @@ def run_line_job(
         record. Finished lines are kept.
     """
     start = time.perf_counter()
-    standard = str(source) == STANDARD_STREAM
-    lines = lines_of(sys.stdin.buffer) if standard else read_lines(Path(source))
+    is_stdin = str(source) == STANDARD_STREAM
+    lines = lines_of(sys.stdin.buffer) if is_stdin else read_lines(Path(source))
     total = None if is_stream(source) else count_lines(Path(source))
-    first = 0
+    first_number = 0
     if shard:
         if total is None:
             raise UserError(
                 f"A shard needs a regular file, whose lines can be counted, got {source}.",
                 code="not_a_file",
             )
-        part = shard.lines(total)
-        first, total = part.start, len(part)
-        lines = itertools.islice(lines, part.start, part.stop)
+        shard_lines = shard.lines(total)
+        first_number, total = shard_lines.start, len(shard_lines)
+        lines = itertools.islice(lines, shard_lines.start, shard_lines.stop)
     with contextlib.closing(_Outputs(outputs, provenance)) as job:
         job.open()
         if lines_before := job.lines_done:
@@ -131,11 +131,11 @@ def run_line_job(
             print(f"{lines_before:,} lines are complete: continuing.", file=sys.stderr, flush=True)
         with LineProgress(total, lines_before) as progress:
             while chunk := list(itertools.islice(lines, lines_at_once)):
-                number = first + job.lines_done
+                number = first_number + job.lines_done
                 numbered = enumerate(chunk, number + 1)
                 texts = [decoded(line, source, line_number) for line_number, line in numbered]
                 job.append(chunk, *work(texts, number, progress.update))
-                # Corrects the progress: `work` does not count blank lines, and counts sentences.
+                # Corrects the progress: `work` skips blank lines, and counts split sentences.
                 progress.update(job.lines_done - progress.n)
         seconds = time.perf_counter() - start
         if manifest is not None:
@@ -145,12 +145,12 @@ def run_line_job(
 
 
 def read_manifest(output: Path) -> dict[str, Any]:
-    """Returns the manifest of a job's first output; {} if missing or of another file.
+    """Returns the manifest of a job's first output; {} if it is missing or describes another file.
 
     Raises:
       UserError: the manifest cannot be read.
     """
-    path = _manifest(output)
+    path = _manifest_path(output)
     if not (output.is_file() and path.exists()):
         return {}
     manifest = read_json(path, "Remove it.")
@@ -162,7 +162,7 @@ def resolve_outputs(
 ) -> dict[str, Path]:
     """Checks the files of a job; returns the files to write, the targets of links.
 
-    No output may replace a file of a folder that is read. The record is next to the first output.
+    No output, nor the record next to the first one, may replace a file of a folder that is read.
 
     Raises:
       UserError: an input cannot be read, an output must not be written (see `check_outputs`), or
@@ -172,29 +172,29 @@ def resolve_outputs(
     for path in inputs:
         if str(path) != STANDARD_STREAM and not path.is_dir():
             check_readable(path)
-    files, written = {name: Path(path) for name, path in outputs.items()}, []
+    files, owned_paths = {name: Path(path) for name, path in outputs.items()}, []
     for name, path in files.items():
         if not is_stream(path) or path.is_dir():
             files[name] = path.resolve() if path.is_symlink() else path
-            written += [files[name], _partial(files[name])]
+            owned_paths += [files[name], _partial_path(files[name])]
         elif len(files) > 1:
             raise UserError(
                 f"Only a job with one output can write to a stream, got {path}.", code="not_a_file"
             )
-    if written:
-        check_outputs(inputs, [*written, _record(written[0])])
+    if owned_paths:
+        check_outputs(inputs, [*owned_paths, _record_path(owned_paths[0])])
     return files
 
 
-def _partial(path: Path) -> Path:
+def _partial_path(path: Path) -> Path:
     return path.with_name(path.name + TEMPORARY_SUFFIX)
 
 
-def _record(path: Path) -> Path:
+def _record_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.progress.json")
 
 
-def _manifest(path: Path) -> Path:
+def _manifest_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.json")
 
 
@@ -205,10 +205,10 @@ class _Outputs:
         self._paths, self._files = dict(paths), dict[str, BinaryIO]()
         self._main = next(iter(paths.values()))
         self._is_stream = is_stream(self._main)
-        # Relative names, as the folder may be moved between two starts.
+        # Relative names, as the folder may be moved before the job continues.
         names = {name: os.path.relpath(path, self._main.parent) for name, path in paths.items()}
         self._settings = as_json({"files": names, "provenance": provenance})
-        self._source_hash, self._hash_before = hashlib.sha256(), ""
+        self._source_hash, self._recorded_hash = hashlib.sha256(), ""
         self.lines_done, self.counts = 0, Counter[str]()
 
     def open(self) -> None:
@@ -228,31 +228,33 @@ class _Outputs:
             raise self._write_error(error) from error
 
     def _restore(self) -> None:
-        """Restores the state of the record; starts over if a file was lost."""
-        path, sizes = _record(self._main), dict[str, int]()
-        nonempty = [self._paths[name] for name, file in self._files.items() if _size(file)]
-        if nonempty and not path.exists():
+        """Restores the state of the record; starts over if a file has lost lines."""
+        path, sizes = _record_path(self._main), dict[str, int]()
+        nonempty_outputs = [self._paths[name] for name, file in self._files.items() if _size(file)]
+        if nonempty_outputs and not path.exists():
             raise UserError(
-                f"{_partial(nonempty[0])} exists without its record {path}, so its origin is "
-                f"unknown. Delete or rename it, or give another name for the output.",
+                f"{_partial_path(nonempty_outputs[0])} exists without its record {path}, so its "
+                f"origin is unknown. Delete or rename it, or give another name for the output.",
                 code="output_exists",
             )
-        if self._main in nonempty:
-            record = _read_record(path, f"Delete {_partial(self._main)} to start over.")
+        if self._main in nonempty_outputs:
+            record = _read_record(path, f"Delete {_partial_path(self._main)} to start over.")
             mismatches = differences(record["files"], self._settings["files"])
             mismatches += differences(record["provenance"], self._settings["provenance"])
             if mismatches:
                 raise UserError(
-                    f"{_partial(self._main)} has {record['lines']:,} lines made with different "
+                    f"{_partial_path(self._main)} has {record['lines']:,} lines made with other "
                     f"settings ({'; '.join(mismatches)}). Give the recorded settings, delete the "
                     f"file to start over, or give another name for the output.",
                     code="other_settings",
                 )
             if all(_size(file) >= record["bytes"][name] for name, file in self._files.items()):
                 sizes, self.counts = record["bytes"], Counter(record["counts"])
-                self.lines_done, self._hash_before = record["lines"], record["read"]
+                self.lines_done, self._recorded_hash = record["lines"], record["read"]
             else:
-                complaint = f"{_partial(self._main)}, or another output of the job, has lost lines"
+                complaint = (
+                    f"{_partial_path(self._main)}, or another output of the job, has lost lines"
+                )
                 print(printable(f"{complaint}: starting over."), file=sys.stderr, flush=True)
         for name, file in self._files.items():
             # Lines written after the record are written again.
@@ -265,11 +267,11 @@ class _Outputs:
     def check_source(self, lines: Iterable[bytes]) -> None:
         """Raises `UserError` unless these are the `lines_done` lines that were read before."""
         self._hash(lines)
-        if self._source_hash.hexdigest() != self._hash_before:
+        if self._source_hash.hexdigest() != self._recorded_hash:
             raise UserError(
-                f"The source has changed: {_partial(self._main)} was made from other "
-                f"{self.lines_done:,} lines. Delete it to start over, or give another name for "
-                f"the output.",
+                f"The source has changed: {_partial_path(self._main)} was made from "
+                f"{self.lines_done:,} other lines. Delete it to start over, or give another name "
+                f"for the output.",
                 code="changed_source",
             )
 
@@ -304,7 +306,7 @@ class _Outputs:
             "counts": self.counts,
             **self._settings,
         }
-        write_json(_record(self._main), record, indent=None)
+        write_json(_record_path(self._main), record, indent=None)
 
     def _hash(self, lines: Iterable[bytes]) -> None:
         for line in lines:
@@ -313,7 +315,7 @@ class _Outputs:
     def _write_error(self, error: OSError) -> UserError:
         if not self._is_stream:
             return UserError(
-                f"Cannot write {_partial(self._main)}: {error.strerror}. Its first "
+                f"Cannot write {_partial_path(self._main)}: {error.strerror}. Its first "
                 f"{self.lines_done:,} lines are good: make room, and run the same command again.",
                 code="not_written",
             )
@@ -330,30 +332,30 @@ class _Outputs:
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:
         """Writes the manifest of the first output, before the file gets its final name.
 
-        After an interruption, or on a full disk, there is then no file of unknown origin, and no
-        work is lost. A manifest without its file is ignored.
+        So an interruption or a full disk loses no work, and leaves no file of unknown origin. A
+        manifest without its file is ignored.
         """
         if not self._is_stream:
             content = {**self._settings["provenance"], **manifest}
-            content["output"] = sha256_of(_partial(self._main))
-            write_json(_manifest(self._main), content)
+            content["output"] = sha256_of(_partial_path(self._main))
+            write_json(_manifest_path(self._main), content)
 
     def complete(self) -> None:
         """Gives the files their final names while they are locked."""
         if not self._is_stream:
             for path in self._paths.values():
-                _partial(path).replace(path)
-            _record(self._main).unlink(missing_ok=True)
+                _partial_path(path).replace(path)
+            _record_path(self._main).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Closes the files and removes empty ones; the job can be continued later."""
         for name, file in self._files.items():
             if not self._is_stream and not _size(file):
-                _partial(self._paths[name]).unlink(missing_ok=True)
+                _partial_path(self._paths[name]).unlink(missing_ok=True)
                 if self._paths[name] == self._main:
-                    _record(self._main).unlink(missing_ok=True)
+                    _record_path(self._main).unlink(missing_ok=True)
             if str(self._main) != STANDARD_STREAM:
-                # An error of writing has been reported.
+                # Errors of writing were reported before.
                 with contextlib.suppress(OSError):
                     file.close()
 
@@ -381,7 +383,7 @@ def _size(file: BinaryIO) -> int:
 
 def _open_locked(output: Path) -> BinaryIO:
     """Opens and locks an output's partial file, so that no other process opens it."""
-    path = _partial(output)
+    path = _partial_path(output)
     make_parent(path)
     try:
         file = path.open("ab")
@@ -390,9 +392,9 @@ def _open_locked(output: Path) -> BinaryIO:
             f"Cannot write {path}: {error.strerror}. Give another name for the output.",
             code="not_written",
         ) from error
-    free = lock(file) is not False
-    # Its owner may have completed or deleted it between the opening and the lock.
-    if not (free and path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())):
+    is_locked = lock(file) is not False
+    # Its previous owner may have completed or deleted it before the lock.
+    if not (is_locked and path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())):
         file.close()
         raise UserError(
             f"{path} is in use by another process. Wait until it ends, or give another name for "

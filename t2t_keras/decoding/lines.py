@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from t2t_keras.decoding.engine import Engine
 
 
-# Numbers of parts are unique among the first 2^24 lines and 128 parts of a line.
-_PARTS, _NUMBERS = 1 << 24, 0x7FFFFFFF
+# A part's number is unique among the first 128 parts of the first 2^24 lines.
+_PART_STEP, _NUMBER_MASK = 1 << 24, 0x7FFFFFFF
 
 
 class Prepared:
     """A line that one stage has prepared; this base class changes nothing.
 
-    Methods get sources and outputs, of a line or a sentence, in the form after this stage and
-    before all later stages.
+    Methods take sources and outputs, of a line or a sentence, in the form between this stage and
+    the next.
 
     Attributes:
       text: text of the line for the next stage or the model.
@@ -62,7 +62,7 @@ class Prepared:
         return [0] * len(outputs)
 
     def align(self, source: str, output: str, pairs: Alignment) -> Alignment:
-        """Returns pairs of words (source, output) as pairs of words of `original` and `restore`."""
+        """Converts pairs of words (source, output) to words of `original` and `restore`."""
         return pairs
 
 
@@ -82,14 +82,14 @@ class LineStage:
         return Prepared(line)
 
     def mend(self, drafts: "Sequence[Draft]", context: "StageContext") -> None:
-        """Mends faulty hypotheses of drafts in place with the help of `model`, and sets notes."""
+        """Mends faulty hypotheses of drafts in place with the help of `context`, and sets notes."""
 
     def note(self, notes: Sequence[Any]) -> Any:
-        """Returns the note of a line from those of its parts, at least one."""
+        """Merges the notes of a line's parts, at least one, into the note of the line."""
         return notes[0]
 
     def settings(self) -> Mapping[str, Any]:
-        """Returns the settings that affect translations, as JSON can hold them."""
+        """Returns the settings that affect translations, as JSON values."""
         return {}
 
     def counts(self, notes: Iterable[Any]) -> Counter:
@@ -133,7 +133,7 @@ def stage_settings(stages: Iterable[LineStage]) -> dict[str, dict[str, Any]]:
 
 
 def merge_notes(stages: Iterable[LineStage], notes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merges the notes of several texts, which are by the names of stages."""
+    """Merges the notes of several texts, each a mapping from names of stages to notes."""
     merged_by_stage = {}
     for stage in stages:
         if stage_notes := [by_name[stage.name] for by_name in notes if stage.name in by_name]:
@@ -198,11 +198,11 @@ class Part:
       line: the line that it belongs to.
       source: its text, prepared by all stages.
       ids: int32 [length], for the model: the words in front, the source and the end of sentence,
-        cut to the longest allowed.
+        cut to `max_input_length`.
       first_word: number of its first word among the words of `line.text`.
-      words_in_front: number of words before the source, such as a target-language token.
-      own_front: number of words in front that the line itself has.
-      prefix: int32 [prefix], the beginning of its outputs, without an end.
+      num_front_words: number of words before the source, such as a target-language token.
+      num_own_front_words: number of words in front that the line itself has.
+      prefix: int32 [prefix length], required beginning of its outputs, without end of sentence.
       number: number that the draws of sampling depend on.
       hypotheses: the results of the search, best first.
       rank: rank of the first hypothesis in the search; 0 = best.
@@ -213,8 +213,8 @@ class Part:
     source: str
     ids: np.ndarray
     first_word: int = 0
-    words_in_front: int = 0
-    own_front: int = 0
+    num_front_words: int = 0
+    num_own_front_words: int = 0
     prefix: np.ndarray = dataclasses.field(default_factory=lambda: np.zeros(0, np.int32))
     number: int = 0
     hypotheses: list[Hypothesis] = dataclasses.field(default_factory=list)
@@ -222,14 +222,16 @@ class Part:
     notes: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def costs(self, num_hypotheses: int | None = None) -> list[tuple[float, ...]]:
-        """Returns the costs of the first hypotheses, or of all: a tuple with a cost per stage."""
+        """Returns for each of the first hypotheses, or of all, a tuple with its cost per stage."""
         source = self.source
         outputs = [hypothesis.text for hypothesis in self.hypotheses[:num_hypotheses]]
-        by_stage: list[Sequence[float]] = []
+        stage_costs: list[Sequence[float]] = []
         for step in reversed(self.line.steps):
-            by_stage.append(step.costs(source, outputs))
+            stage_costs.append(step.costs(source, outputs))
             source, outputs = step.original(source), list(map(step.restore, outputs))
-        return list(zip(*reversed(by_stage), strict=True)) if by_stage else [()] * len(outputs)
+        return (
+            list(zip(*reversed(stage_costs), strict=True)) if stage_costs else [()] * len(outputs)
+        )
 
     def rerank(self, only_first: bool = False) -> None:
         """Sorts the hypotheses by cost, or only moves the cheapest to the front; stable."""
@@ -241,16 +243,16 @@ class Part:
 
     def words_of_line(self, pairs: Alignment) -> list[tuple[int, int]]:
         """Converts an alignment from the words of `ids` to the words of `line.text`."""
-        front = self.words_in_front
+        front = self.num_front_words
         return [
             (self.first_word + word - front if word >= front else word, output_word)
             for word, output_word in pairs
-            if word >= front or word < self.own_front
+            if word >= front or word < self.num_own_front_words
         ]
 
     def words_of_source(self, pairs: Alignment) -> list[tuple[int, int]]:
         """Converts an alignment from the words of `ids` to the words of `source`."""
-        front = self.words_in_front
+        front = self.num_front_words
         return [(word - front, output_word) for word, output_word in pairs if word >= front]
 
 
@@ -268,48 +270,48 @@ def encode_lines(
     prefixes: Sequence[str] = (),
     first_number: int = 0,
 ) -> None:
-    """Gives prepared lines their encoded parts, of at most `max_input_length` tokens.
+    """Encodes prepared lines: sets their parts, of at most `max_input_length` tokens.
 
-    With `split_long`, a longer line is split into sentences; parts that are still too long are cut.
-    Each sentence gets the words in front of the line.
+    With `split_long`, longer lines are split into sentences. Parts that are still too long are cut.
+    Each sentence begins with the line's words in front.
 
     Args:
       lines: lines that the translator's stages have prepared.
       translator: has the tokenizer, settings and problem.
-      prefixes: beginning of each line's output, in the users' form; () = no prefixes.
+      prefixes: required beginning of each line's output, in the user's form; () = none.
       first_number: number of the first line.
     """
     tokenizer, config, problem = translator.tokenizer, translator.config, translator.problem
-    longest, language = config.max_input_length, problem.languages()[0]
+    max_length, language = config.max_input_length, problem.languages()[0]
     texts = [problem.preprocess(line.text) for line in lines]
-    not_blank = [number for number, line in enumerate(lines) if not is_blank(line.text)]
-    encoded = encode_text([texts[number] for number in not_blank], tokenizer.source)
-    for number, ids in zip(not_blank, encoded, strict=True):
+    nonblank_numbers = [number for number, line in enumerate(lines) if not is_blank(line.text)]
+    encoded = encode_text([texts[number] for number in nonblank_numbers], tokenizer.source)
+    for number, ids in zip(nonblank_numbers, encoded, strict=True):
         line, text = lines[number], texts[number]
         front = problem.words_in_front(text)
-        own_text, words_in_front = text.removeprefix(front), count_words(front) if front else 0
-        sources, part_ids, first_words = [own_text], [ids], [0]
-        if config.split_long and len(ids) > longest:
-            sources = sentences(own_text, language)
+        body, num_front_words = text.removeprefix(front), count_words(front) if front else 0
+        sources, part_ids, first_words = [body], [ids], [0]
+        if config.split_long and len(ids) > max_length:
+            sources = sentences(body, language)
             part_ids = tokenizer.source.encode([front + source for source in sources])
-            first_words = _first_words(own_text, sources)
+            first_words = _first_words(body, sources)
         # The words in front are the line's own, or the problem has added them.
-        own_front = words_in_front if line.text.startswith(front) else 0
+        num_own_front_words = num_front_words if line.text.startswith(front) else 0
         line.parts = [
             Part(
                 line,
                 source,
-                np.append(ids[:-1][: longest - 1], np.int32(EOS_ID)),
-                own_front + first_word,
-                words_in_front,
-                own_front,
-                number=(first_number + number + part * _PARTS) & _NUMBERS,
+                np.append(ids[:-1][: max_length - 1], np.int32(EOS_ID)),
+                num_own_front_words + first_word,
+                num_front_words,
+                num_own_front_words,
+                number=(first_number + number + part * _PART_STEP) & _NUMBER_MASK,
             )
             for part, (source, ids, first_word) in enumerate(
                 zip(sources, part_ids, first_words, strict=True)
             )
         ]
-        line.cut = sum(max(len(ids) - longest, 0) for ids in part_ids)
+        line.cut = sum(max(len(ids) - max_length, 0) for ids in part_ids)
     if prefixes:
         model_prefixes = [line.hide(prefix) for line, prefix in zip(lines, prefixes, strict=True)]
         for line, ids in zip(lines, encode_text(model_prefixes, tokenizer), strict=True):
@@ -317,24 +319,24 @@ def encode_lines(
                 first = line.parts[0]
                 first.prefix = ids[:-1]
                 # The output needs room for its end of sentence.
-                longest_prefix = config.max_output_length(len(first.ids)) - 1
-                line.prefix_cut = max(len(first.prefix) - longest_prefix, 0)
+                max_prefix_length = config.max_output_length(len(first.ids)) - 1
+                line.prefix_cut = max(len(first.prefix) - max_prefix_length, 0)
 
 
 def _first_words(line: str, parts: Sequence[str]) -> list[int]:
-    """Returns the number, in a line, of the first word of each part."""
+    """Returns the index of each part's first word among the words of a line."""
     numbers, position = [], 0
     starts = [start for start, _ in word_spans(line)]
     for part in parts:
         position = line.index(part, position)
-        # A part that begins inside a word begins with that word.
+        # A part that begins inside a word has that word as its first.
         numbers.append(bisect.bisect_right(starts, position) - 1)
         position += len(part)
     return numbers
 
 
 def encode_text(lines: Sequence[str], tokenizer: Tokenizer) -> list[np.ndarray]:
-    """`Tokenizer.encode` of lines in NFC, after `check_lines`."""
+    """Checks lines and encodes them in NFC."""
     check_lines(lines)
     return tokenizer.encode(list(map(normalized, lines)))
 
@@ -342,14 +344,14 @@ def encode_text(lines: Sequence[str], tokenizer: Tokenizer) -> list[np.ndarray]:
 def encode_pairs(
     sources: Sequence[str], targets: Sequence[str], tokenizer: Tokenizer, problem: Problem
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Encodes the sides of pairs in the form that a problem's model reads, after `check_lines`."""
+    """Checks pairs and encodes their sides in the form that the problem's model reads."""
     check_lines(sources)
-    check_one_each(sources, targets, "target")
+    check_equal_counts(sources, targets, "target")
     check_lines(targets)
     sides = (map(normalized, side) for side in (sources, targets))
     pairs = list(map(problem.prepare_pair, *sides))
-    seen = [problem.preprocess(source) for source, _ in pairs]
-    return tokenizer.source.encode(seen), tokenizer.encode([target for _, target in pairs])
+    model_sources = [problem.preprocess(source) for source, _ in pairs]
+    return tokenizer.source.encode(model_sources), tokenizer.encode([target for _, target in pairs])
 
 
 def check_lengths(
@@ -368,7 +370,7 @@ def check_lengths(
 
 def check_lines(lines: Sequence[str]) -> None:
     """Raises `UserError` unless this is a list of valid Unicode strings."""
-    check_several(lines)
+    check_not_string(lines)
     for line in lines:
         if not isinstance(line, str):
             kind = type(line).__name__
@@ -383,7 +385,7 @@ def check_lines(lines: Sequence[str]) -> None:
             )
 
 
-def check_several(lines: Iterable[str]) -> None:
+def check_not_string(lines: Iterable[str]) -> None:
     """Raises `UserError` for a single string, whose characters would be taken as lines."""
     if isinstance(lines, str | bytes):
         raise UserError(
@@ -391,7 +393,7 @@ def check_several(lines: Iterable[str]) -> None:
         )
 
 
-def check_one_each(lines: Sequence[str], values: Sequence, noun: str) -> None:
+def check_equal_counts(lines: Sequence[str], values: Sequence, noun: str) -> None:
     """Raises `UserError` unless there are as many values as lines."""
     if len(lines) != len(values):
         raise UserError(
@@ -413,21 +415,21 @@ class Searcher(Protocol):
         """Finds hypotheses of parts, mended by the first `num_stages` stages."""
 
     def align_parts(self, parts: Sequence[Part], outputs: Sequence[str]) -> list[Alignment]:
-        """Returns pairs of words for an output of each part."""
+        """Returns the pairs of aligned words of each part and its output."""
 
 
 class Draft:
-    """A part with its hypotheses, in the form that a stage gives its text.
+    """A part and its hypotheses, in the form after a stage.
 
     Args:
-      part: the part in the form of the model.
+      part: the part in the model's form.
       stage: number of the stage.
       name: name of the stage.
 
     Attributes:
-      part: the part in the form of the model.
-      prepared: the stage's `Prepared` of the line.
-      source: the text.
+      part: the part in the model's form.
+      prepared: the line as the stage prepared it.
+      source: the part's text.
     """
 
     def __init__(self, part: Part, stage: int, name: str):
@@ -436,7 +438,7 @@ class Draft:
         self.source = part.line.original(part.source, stage)
 
     def hide(self, output: str) -> str:
-        """Returns an output in the form of the model."""
+        """Returns an output in the model's form."""
         return self.part.line.hide(output, self._stage)
 
     @property
@@ -473,9 +475,9 @@ class Draft:
         """Returns the costs of the first output for the previous stages."""
         return self.part.costs(1)[0][: self._stage]
 
-    def continued(self, beginning: np.ndarray) -> "Draft":
-        """Returns a draft of the same part without hypotheses, whose outputs begin as given."""
-        part = dataclasses.replace(self.part, prefix=beginning, hypotheses=[], rank=0, notes={})
+    def with_prefix(self, prefix: np.ndarray) -> "Draft":
+        """Returns a draft of the same part without hypotheses, whose outputs begin with ids."""
+        part = dataclasses.replace(self.part, prefix=prefix, hypotheses=[], rank=0, notes={})
         return Draft(part, self._stage, self._name)
 
 
@@ -502,7 +504,7 @@ class StageContext:
 
     def align(self, drafts: Sequence[Draft], outputs: Sequence[str]) -> list[Alignment]:
         """Returns pairs of words (source, output) for an output of each draft."""
-        parts, texts = [draft.part for draft in drafts], _hidden(drafts, outputs)
+        parts, texts = [draft.part for draft in drafts], _hide(drafts, outputs)
         alignments = self._translator.align_parts(parts, texts)
         return [
             part.line.align(part.source, text, part.words_of_source(pairs), self._stage)
@@ -510,36 +512,39 @@ class StageContext:
         ]
 
     def search(self, drafts: Sequence[Draft], beginnings: Sequence[str]) -> list[Draft]:
-        """Returns new drafts with these beginnings of outputs, mended by the previous stages."""
-        continued = [
-            draft.continued(ids[:-1])
-            for draft, ids in zip(drafts, self._encoded(drafts, beginnings), strict=True)
+        """Searches for outputs with these beginnings; returns drafts that earlier stages mended."""
+        new_drafts = [
+            draft.with_prefix(ids[:-1])
+            for draft, ids in zip(drafts, self._encode(drafts, beginnings), strict=True)
         ]
-        self._translator.search_parts([draft.part for draft in continued], self._stage)
-        return continued
+        self._translator.search_parts([draft.part for draft in new_drafts], self._stage)
+        return new_drafts
 
     def score(self, drafts: Sequence[Draft], outputs: Sequence[str]) -> list[Draft | None]:
         """Returns new drafts with one output each, scored as in a search; None = too long."""
-        targets = self._encoded(drafts, outputs)
-        longest = self._translator.config.max_output_length
-        matching = [
+        targets = self._encode(drafts, outputs)
+        max_length = self._translator.config.max_output_length
+        scorable_numbers = [
             number
             for number, draft in enumerate(drafts)
-            if len(targets[number]) <= longest(len(draft.part.ids))
+            if len(targets[number]) <= max_length(len(draft.part.ids))
         ]
-        sources = [drafts[number].part.ids for number in matching]
-        scores = self._translator.engine.scores(sources, [targets[number] for number in matching])
-        scored: list[Draft | None] = [None] * len(drafts)
-        for row, score in scores if matching else ():
-            draft, output = drafts[matching[row]], outputs[matching[row]]
-            scored_draft = draft.continued(draft.part.prefix)
+        sources = [drafts[number].part.ids for number in scorable_numbers]
+        scores = self._translator.engine.scores(
+            sources, [targets[number] for number in scorable_numbers]
+        )
+        scored_drafts: list[Draft | None] = [None] * len(drafts)
+        for row, score in scores if scorable_numbers else ():
+            number = scorable_numbers[row]
+            draft, output = drafts[number], outputs[number]
+            scored_draft = draft.with_prefix(draft.part.prefix)
             scored_draft.part.hypotheses.append(Hypothesis(draft.hide(output), score))
-            scored[matching[row]] = scored_draft
-        return scored
+            scored_drafts[number] = scored_draft
+        return scored_drafts
 
-    def _encoded(self, drafts: Sequence[Draft], outputs: Sequence[str]) -> list[np.ndarray]:
-        return encode_text(_hidden(drafts, outputs), self._translator.tokenizer)
+    def _encode(self, drafts: Sequence[Draft], outputs: Sequence[str]) -> list[np.ndarray]:
+        return encode_text(_hide(drafts, outputs), self._translator.tokenizer)
 
 
-def _hidden(drafts: Sequence[Draft], outputs: Sequence[str]) -> list[str]:
+def _hide(drafts: Sequence[Draft], outputs: Sequence[str]) -> list[str]:
     return [draft.hide(output) for draft, output in zip(drafts, outputs, strict=True)]

@@ -1,4 +1,4 @@
-"""Models on disk, which engines load; runs are for this library's engine."""
+"""Models on disk, which engines load; this library's engine loads runs."""
 
 import abc
 import functools
@@ -27,7 +27,7 @@ class StoredModel(abc.ABC):
       checkpoint_path: a checkpoint in the folder; default: the newest.
 
     Attributes:
-      model_path: the checkpoint or the folder to load.
+      model_path: the checkpoint or the export to load.
       interactive_settings: decoding settings that suit one line at a time.
       serving_settings: decoding settings that suit a server.
 
@@ -50,7 +50,7 @@ class StoredModel(abc.ABC):
     @property
     @abc.abstractmethod
     def run_config(self) -> RunConfig:
-        """The run that trained it."""
+        """The config of the run that trained it."""
 
     @property
     @abc.abstractmethod
@@ -81,17 +81,17 @@ class StoredModel(abc.ABC):
         """Returns an engine of this model, or of an ensemble; see `Translator.from_run`."""
 
     def share_cores(self, config: DecodeConfig) -> None:  # noqa: B027
-        """Prepares the process of a command for batches in parallel."""
+        """Prepares a command's process to compute batches in parallel."""
 
     def provenance(self, ensemble: Sequence[str] = ()) -> dict[str, Any]:
         """Returns the provenance of translations: the identities of all models."""
-        checkpoint = self.checkpoint_identity or {"checkpoint": ""}  # An export may not know it.
-        origin = {**checkpoint, "ensemble": [identity(path) for path in ensemble]}
-        return origin if self.name == KERAS else origin | {"engine": self.name}
+        checkpoint = self.checkpoint_identity or {"checkpoint": ""}  # An export may lack it.
+        identities = {**checkpoint, "ensemble": [identity(path) for path in ensemble]}
+        return identities if self.name == KERAS else identities | {"engine": self.name}
 
 
 def stored_model(folder: Path) -> StoredModel | None:
-    """Returns the model in a folder, of the first kind that finds one, or None."""
+    """Returns the model that the first engine finds in a folder, or None."""
     kinds = (kind for kind in ENGINES.values() if kind.find(folder))
     return next((kind(folder) for kind in kinds), None)
 
@@ -103,7 +103,7 @@ class StoredRun(StoredModel):
     serving_settings: ClassVar = interactive_settings
 
     def __init__(self, path: str | Path, checkpoint_path: str | Path | None = None):
-        self._run = RunConfig.file(path).parent
+        self._run_dir = RunConfig.file(path).parent
         self.model_path = Path(checkpoint_at(checkpoint_path or path))
 
     @classmethod
@@ -114,7 +114,7 @@ class StoredRun(StoredModel):
     @functools.cached_property
     def run_config(self) -> RunConfig:
         """See `StoredModel`."""
-        return RunConfig.load(self._run)
+        return RunConfig.load(self._run_dir)
 
     @functools.cached_property
     def checkpoint_identity(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ class StoredRun(StoredModel):
         forbidden: Sequence[str] = (),
     ) -> "KerasEngine":
         """See `StoredModel`."""
-        # Read it before the slow import of TensorFlow, as a training may replace the checkpoint.
+        # Read this before the slow import of TensorFlow: training may replace the checkpoint.
         checkpoint = self.checkpoint_identity["checkpoint"]
         engine = unloaded_engine(self.run_config, config, ensemble, forbidden)
         from t2t_keras.training.checkpoints import load_weights
@@ -153,7 +153,7 @@ class StoredRun(StoredModel):
 
 
 def unloaded_engine(
-    record: RunConfig,
+    run_config: RunConfig,
     config: DecodeConfig,
     ensemble: Sequence[str | Path] = (),
     forbidden: Sequence[str] = (),
@@ -175,9 +175,9 @@ def unloaded_engine(
     from t2t_keras.training.checkpoints import load_ensemble_model
 
     dtype = config.weights_dtype
-    models = [record.make_model(dtype, will_load=True)]
-    models += [load_ensemble_model(path, record.vocabulary, dtype) for path in ensemble]
-    return KerasEngine(models, record.vocabulary, config, forbidden)
+    models = [run_config.make_model(dtype, will_load=True)]
+    models += [load_ensemble_model(path, run_config.vocabulary, dtype) for path in ensemble]
+    return KerasEngine(models, run_config.vocabulary, config, forbidden)
 
 
 ENGINES.add(StoredRun, KERAS)

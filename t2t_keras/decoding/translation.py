@@ -10,7 +10,7 @@ import numpy as np
 
 from t2t_keras.text.alignment import Alignment
 
-# Characters that would divide the lines or columns of a file.
+# Characters that would break a file's lines or columns.
 _SEPARATORS = re.compile(r"[\n\r\t]")
 
 
@@ -20,7 +20,7 @@ class Hypothesis:
 
     Attributes:
       text: the translation.
-      score: log-probability / length penalty, 0 is certain; minus a coverage penalty, if requested.
+      score: log-probability / length penalty (0 = certain), less a coverage penalty if requested.
     """
 
     text: str
@@ -36,13 +36,13 @@ class Translation:
       score: its score, see `Hypothesis`; 0 for a blank line, and the sum of its sentences' scores
         for a line that was split.
       hypotheses: the requested hypotheses; the first is `text`. Those of a search are sorted by
-        their costs for the stages, then by score; samples are in the order of the draws.
+        the stages' costs, then by score; samples are in the order of the draws.
       parts: the translations of a split line's sentences, which `text` joins; else one part.
       cut: number of source tokens left out because the line was too long.
-      prefix_cut: number of prefix tokens left out because the prefix exceeds the longest output.
-      postprocessed: `text` in the problem's form for users: a tree for a parser, else the same.
+      prefix_cut: number of prefix tokens left out because outputs may not be so long.
+      postprocessed: `text` as the problem postprocesses it: a tree for a parser, else unchanged.
       alignment: pairs (source word, word of `text`) if the problem postprocesses by alignment.
-      rank: rank of `text` in the search, 0 = best; the largest rank of its parts.
+      rank: rank of `text` in the search, 0 = best; of a split line, the largest of its parts.
       notes: the notes of the translator's stages, by their names.
     """
 
@@ -95,7 +95,7 @@ class AttentionWeights:
       target: pieces of the translation with the end.
       encoder: float32 [layers, heads, source, source]; a row is a query.
       decoder: float32 [layers, heads, target, target]; row i is for the prediction of target i,
-        column j for the input read there: target j - 1, and the start at j = 0.
+        column j for decoder input j: target j - 1, or the start symbol for j = 0.
       cross: float32 [layers, heads, target, source]; row i is for the prediction of target i.
     """
 

@@ -16,10 +16,10 @@ from t2t_keras.decoding.lines import (
     LineStage,
     Part,
     StageContext,
+    check_equal_counts,
     check_lengths,
     check_lines,
-    check_one_each,
-    check_several,
+    check_not_string,
     check_stages,
     encode_lines,
     encode_pairs,
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 class Translator:
     """Translates lines of text with a model or an ensemble, and their vocabulary.
 
-    The models' weights are read at every call, so one translator can follow a training.
+    The models' weights are read at every call, so one translator can follow a training run.
 
     Args:
       models: a `Transformer`, or an object with its methods for encoding, decoding step by step
@@ -61,7 +61,7 @@ class Translator:
       config: decoding settings.
       forbidden: words or phrases that no translation may contain, see `forbidden_sequences`.
       problem: the task that the models were trained for; it preprocesses lines and postprocesses
-        outputs. Default: no changes.
+        outputs. Default: a problem that changes nothing.
       stages: stages that change a line before and after the model; default: those registered for
         these settings and this problem.
 
@@ -93,8 +93,8 @@ class Translator:
         self.config = config or DecodeConfig()
         self.forbidden = tuple(forbidden)
         self.problem = problem or Problem()
-        registered = line_stages(self.config, self.problem) if stages is None else stages
-        self.stages = check_stages(registered)
+        stages = line_stages(self.config, self.problem) if stages is None else stages
+        self.stages = check_stages(stages)
         self.run_config: RunConfig | None = None
         self.checkpoint_identity: dict[str, Any] | None = None
         if not isinstance(models, Engine):
@@ -141,7 +141,7 @@ class Translator:
           forbidden: words or phrases that no translation may contain.
           engine: the name of a registered engine. "ctranslate2" needs no TensorFlow: `output_dir`
             is then a folder that `t2t-exporter --format=ctranslate2` wrote, or a run that has such
-            an export in `ctranslate2/`; the export has the default settings.
+            an export in `ctranslate2/`. The export also holds the default settings.
 
         Raises:
           UserError: there is no run or no checkpoint, it cannot be read, a setting is wrong, the
@@ -162,9 +162,10 @@ class Translator:
         forbidden: Sequence[str] = (),
     ) -> "Translator":
         """Returns a translator of a stored model, see `from_run`."""
-        record, engine = stored.run_config, stored.load(config, ensemble, forbidden)
-        translator = cls(engine, record.vocabulary, config, forbidden, record.problem)
-        translator.run_config, translator.checkpoint_identity = record, stored.checkpoint_identity
+        run_config, engine = stored.run_config, stored.load(config, ensemble, forbidden)
+        translator = cls(engine, run_config.vocabulary, config, forbidden, run_config.problem)
+        translator.run_config = run_config
+        translator.checkpoint_identity = stored.checkpoint_identity
         return translator
 
     def with_stages(self, *stages: LineStage) -> "Translator":
@@ -180,14 +181,14 @@ class Translator:
 
         Args:
           lines: the source text.
-          prefixes: required beginning of each translation; "" = none. Blank lines ignore it.
+          prefixes: required beginning of each translation; "" = none. Blank lines ignore theirs.
 
         Raises:
           UserError: a line is not valid text, the numbers of prefixes and lines differ, no
             translation is possible under the constraints, or the model computes NaN.
         """
         if prefixes is not None:
-            check_one_each(lines, prefixes, "prefix, which may be blank,")
+            check_equal_counts(lines, prefixes, "prefix, which may be blank,")
         return list(self.translate_stream(lines, prefixes))
 
     def translate_stream(
@@ -203,23 +204,25 @@ class Translator:
           lines: the source text.
           prefixes: see `translate`.
           first_number: number of the first line, which the draws of sampling depend on.
-          progress: takes the number of further lines, or sentences of split lines, that are done.
+          progress: takes the number of lines, or sentences of split ones, done since the last call.
 
         Raises:
           UserError: as `translate`.
         """
-        check_several(lines)
+        check_not_string(lines)
         lines = iter(lines)
         prefixes = None if prefixes is None else iter(prefixes)
         while chunk := list(itertools.islice(lines, self.config.lines_at_once)):
-            beginnings = [] if prefixes is None else list(itertools.islice(prefixes, len(chunk)))
-            if prefixes is not None and len(beginnings) < len(chunk):
+            chunk_prefixes = (
+                [] if prefixes is None else list(itertools.islice(prefixes, len(chunk)))
+            )
+            if prefixes is not None and len(chunk_prefixes) < len(chunk):
                 raise UserError(
                     f"Expected a prefix, which may be blank, for each of at least "
-                    f"{first_number + len(chunk)} lines, got {first_number + len(beginnings)}.",
+                    f"{first_number + len(chunk)} lines, got {first_number + len(chunk_prefixes)}.",
                     code="unequal_counts",
                 )
-            prepared = self.prepare(chunk, beginnings, first_number)
+            prepared = self.prepare(chunk, chunk_prefixes, first_number)
             self.search_parts([part for line in prepared for part in line.parts], None, progress)
             alignments: Sequence[Alignment | None] = [None] * len(prepared)
             if self.problem.postprocess_by_alignment:
@@ -243,19 +246,19 @@ class Translator:
         num_stages: int | None = None,
         progress: Callable[[int], object] = lambda count: None,
     ) -> None:
-        """Finds hypotheses of parts; all stages rank them, and the first `num_stages` mend them.
+        """Searches for hypotheses of parts; all stages rank them, the first `num_stages` mend them.
 
         Args:
           parts: parts of prepared lines.
           num_stages: number of stages; None = all.
-          progress: takes the number of further parts that are done.
+          progress: takes the number of parts done since the last call.
         """
         self._search_in_batches(self.engine, parts, progress)
-        costly = [part for part in parts if any(part.costs(1)[0])]
-        if costly and (engine := self.engine.with_all_hypotheses()) is not self.engine:
-            # Only if needed: an engine may have to compile its search again.
-            self._search_in_batches(engine, costly)
-        for part in costly:
+        faulty_parts = [part for part in parts if any(part.costs(1)[0])]
+        if faulty_parts and (engine := self.engine.with_all_hypotheses()) is not self.engine:
+            # Only if needed, as the engine may have to compile another search.
+            self._search_in_batches(engine, faulty_parts)
+        for part in faulty_parts:
             part.rerank(only_first=bool(self.config.samples))
             del part.hypotheses[self.config.num_hypotheses :]
         for number, stage in enumerate(self.stages[:num_stages]):
@@ -268,7 +271,7 @@ class Translator:
         parts: Sequence[Part],
         progress: Callable[[int], object] = lambda count: None,
     ) -> None:
-        """Finds hypotheses of parts, in batches of similar length."""
+        """Searches for hypotheses of parts, in batches of similar length."""
 
         def search(batch: list[int]) -> list[list[Hypothesis]]:
             batch_parts = [parts[number] for number in batch]
@@ -292,13 +295,13 @@ class Translator:
             progress(len(batch))
 
     def _to_translation(self, line: Line, alignment: Alignment | None) -> Translation:
-        """Joins the best hypotheses of a line's parts, the second best, and so on."""
+        """Returns a line's translation, whose hypothesis i joins hypothesis i of all its parts."""
         hypotheses = tuple(
             Hypothesis(
-                line.restore(" ".join(hypothesis.text for hypothesis in ranked)),
-                sum(hypothesis.score for hypothesis in ranked),
+                line.restore(" ".join(hypothesis.text for hypothesis in part_hypotheses)),
+                sum(hypothesis.score for hypothesis in part_hypotheses),
             )
-            for ranked in zip(*(part.hypotheses for part in line.parts), strict=False)
+            for part_hypotheses in zip(*(part.hypotheses for part in line.parts), strict=False)
         )
         # A blank line has no parts.
         best = hypotheses[0] if hypotheses else Hypothesis(line.restore(""), 0.0)
@@ -324,7 +327,7 @@ class Translator:
         Args:
           sources: the source lines.
           targets: their translations.
-          names: names of the pairs, for errors; default: their numbers from 1.
+          names: names of the pairs, for error messages; default: their numbers from 1.
 
         Raises:
           UserError: a line is not valid text, a side has more than `max_input_length` tokens, the
@@ -339,8 +342,8 @@ class Translator:
     def fits(self, sources: Sequence[str], targets: Sequence[str]) -> list[bool]:
         """Returns for each pair whether its sides are short enough to be scored."""
         encoded = encode_pairs(sources, targets, self.tokenizer, self.problem)
-        longest = self.config.max_input_length
-        return [max(map(len, sides)) <= longest for sides in zip(*encoded, strict=True)]
+        max_length = self.config.max_input_length
+        return [max(map(len, sides)) <= max_length for sides in zip(*encoded, strict=True)]
 
     def attention(self, sources: Sequence[str], targets: Sequence[str]) -> list[AttentionWeights]:
         """Returns the attention for each pair of a source and its translation.
@@ -353,7 +356,7 @@ class Translator:
     def attention_of_ids(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> list[AttentionWeights]:
-        """`attention` of int32 arrays of any length, each with its end of sentence."""
+        """`attention` for ids, int32 arrays of any length that end in the end of sentence."""
         weights = dict(self.engine.attention(sources, targets))
         source_pieces, target_pieces = self.tokenizer.source.pieces, self.tokenizer.pieces
         return [
@@ -369,21 +372,22 @@ class Translator:
         """Aligns the words of translations with those of their sources, by attention.
 
         A word is aligned with the source word that the model attends to most, unless the problem
-        chooses otherwise (see `Problem.align`). The attention is the mean over the heads of the
-        last layer but one, or the last of two, and over the models. Words that were cut off are
-        never aligned.
+        chooses otherwise (see `Problem.align`). The attention is the mean over the models and over
+        the heads of the layer before the last, or of the last of two layers. Words that were cut
+        off are never aligned.
 
         Args:
           lines: the source text.
           translations: the results of `translate` for the lines.
 
         Returns:
-          For each line, pairs (source word, target word) of `word_numbers`, by target word.
+          For each line, pairs (source word, target word), numbered by `word_numbers` and sorted by
+          target word.
 
         Raises:
           UserError: the numbers of translations and lines differ, or the model computes NaN.
         """
-        check_one_each(lines, translations, "translation")
+        check_equal_counts(lines, translations, "translation")
         prepared = self.prepare(lines)
         for line, translation in zip(prepared, translations, strict=True):
             if len(line.parts) != len(translation.parts):
@@ -398,23 +402,25 @@ class Translator:
     def _align(
         self, lines: Sequence[Line], outputs: Sequence[Sequence[str]]
     ) -> list[list[tuple[int, int]]]:
-        """`align` of lines and the outputs for their parts."""
+        """Aligns lines with the outputs for their parts, see `align`."""
         parts = [part for line in lines for part in line.parts]
-        aligned = iter(self.align_parts(parts, [text for texts in outputs for text in texts]))
+        part_alignments = iter(
+            self.align_parts(parts, [text for texts in outputs for text in texts])
+        )
         alignments = []
         for line, line_outputs in zip(lines, outputs, strict=True):
             pairs: list[tuple[int, int]] = []
-            words = 0
+            words_before = 0
             for part, output in zip(line.parts, line_outputs, strict=True):
-                part_pairs = part.words_of_line(next(aligned))
-                pairs += [(source, words + target) for source, target in part_pairs]
-                words += count_words(output)
-            restored = line.align(line.text, " ".join(line_outputs), pairs)
-            alignments.append(sorted(restored, key=lambda pair: pair[1]))
+                part_pairs = part.words_of_line(next(part_alignments))
+                pairs += [(source, words_before + target) for source, target in part_pairs]
+                words_before += count_words(output)
+            line_pairs = line.align(line.text, " ".join(line_outputs), pairs)
+            alignments.append(sorted(line_pairs, key=lambda pair: pair[1]))
         return alignments
 
     def align_parts(self, parts: Sequence[Part], outputs: Sequence[str]) -> list[Alignment]:
-        """Returns, for each part, pairs (number of a word in it, of a word in its output)."""
+        """Returns, for each part, pairs (number of a source word, number of an output word)."""
         sources, targets = [part.ids for part in parts], encode_text(outputs, self.tokenizer)
         alignments: list[Alignment] = [()] * len(parts)
         if parts:
