@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from t2t_keras.decoding.config import length_penalty
-from t2t_keras.decoding.search import BOUNDARY, IMPOSSIBLE, Constraints, Limits, State, written
+from t2t_keras.decoding.search import BOUNDARY, IMPOSSIBLE, Constraints, Limits, State, write_ids
 from t2t_keras.errors import UserError
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, SPACE
 from t2t_keras.text.files import normalized
@@ -26,7 +26,7 @@ class BeamSearch:
     sentence finishes a hypothesis if it is among the `beam_size` best continuations of all; the
     `num_hypotheses` best finished hypotheses are kept. A sentence is done when no unfinished
     hypothesis can become one of them. The bound is log-probability / penalty(max_length), because
-    log-probabilities only fall, no length penalty exceeds that of the longest allowed output, and
+    log-probabilities only fall, no length penalty exceeds that of the maximum length, and
     the coverage penalty is at most 0. With `beam_size` 1 the first end of sentence is final, which
     makes the search greedy.
 
@@ -57,20 +57,17 @@ class BeamSearch:
         log_probs, parents, ids = self._best_candidates(state, logits, index, limits)
         ends = ids == EOS_ID
         end_log_probs = tf.where(ends, log_probs, IMPOSSIBLE)
-        finished_ids, finished_scores = self._finished(state, end_log_probs, parents, index)
+        finished_ids, finished_scores = self._update_finished(state, end_log_probs, parents, index)
 
         # At most K of the 2K candidates are ends, so K stay live.
         live_log_probs, ranks = tf.math.top_k(tf.where(ends, IMPOSSIBLE, log_probs), self.beam_size)
-        parents, ids = (
-            tf.gather(parents, ranks, batch_dims=1),
-            tf.gather(ids, ranks, batch_dims=1),
-        )
-        done = self._is_done(live_log_probs, finished_scores, limits.max_lengths)
+        parents, ids = (tf.gather(x, ranks, batch_dims=1) for x in (parents, ids))
+        is_done = self._is_done(live_log_probs, finished_scores, limits.max_lengths)
         return State(
-            live_ids=written(tf.gather(state.live_ids, parents, batch_dims=1), index, ids),
+            live_ids=write_ids(tf.gather(state.live_ids, parents, batch_dims=1), index, ids),
             previous_ids=ids,
-            # A done sentence must not change while the rest of the batch goes on.
-            live_log_probs=tf.where(done[:, None], IMPOSSIBLE, live_log_probs),
+            # A sentence that is done must not change while the rest of the batch goes on.
+            live_log_probs=tf.where(is_done[:, None], IMPOSSIBLE, live_log_probs),
             valid_slots=tf.gather(state.valid_slots, parents, batch_dims=1),
             coverage=tf.gather(state.coverage, parents, batch_dims=1),
             finished_ids=finished_ids,
@@ -84,19 +81,19 @@ class BeamSearch:
         beam_size, vocab_size = self.beam_size, logits.shape[-1]
         # Excluded symbols keep their share of the probability.
         normaliser = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)  # [B, K, 1]
-        allowed = self.constraints.without_forbidden(logits, state.live_ids, index)
+        allowed_logits = self.constraints.mask_forbidden(logits, state.live_ids, index)
         # A hypothesis contributes at most 2K symbols, besides padding and the end of sentence.
         width = min(2 * beam_size + 2, vocab_size)
-        best_logits, ids = top_symbols(allowed, width)  # [B, K, width]
-        excluded = self.constraints.excluded(ids, index)
-        log_probs = tf.where(excluded, IMPOSSIBLE, best_logits - normaliser)
+        best_logits, ids = top_symbols(allowed_logits, width)  # [B, K, width]
+        is_excluded = self.constraints.is_excluded(ids, index)
+        log_probs = tf.where(is_excluded, IMPOSSIBLE, best_logits - normaliser)
 
         forced = self.constraints.forced_ids(index, limits)[:, None]  # [B, 1]
         forced_ids = tf.tile(tf.maximum(forced, 0), [1, beam_size])[:, :, None]
         forced_log_probs = tf.gather(logits, forced_ids, batch_dims=2) - normaliser  # [B, K, 1]
         forced = forced[:, :, None]
-        first = tf.range(width) == 0
-        log_probs = tf.where(forced >= 0, tf.where(first, forced_log_probs, IMPOSSIBLE), log_probs)
+        only_first = tf.where(tf.range(width) == 0, forced_log_probs, IMPOSSIBLE)
+        log_probs = tf.where(forced >= 0, only_first, log_probs)
         ids = tf.where(forced >= 0, forced, ids)
 
         log_probs += state.live_log_probs[:, :, None]
@@ -104,7 +101,7 @@ class BeamSearch:
         log_probs, places = tf.math.top_k(tf.reshape(log_probs, flat), 2 * beam_size)
         return log_probs, places // width, tf.gather(tf.reshape(ids, flat), places, batch_dims=1)
 
-    def _finished(
+    def _update_finished(
         self, state: State, end_log_probs: tf.Tensor, parents: tf.Tensor, index: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns ids [B, N, L] and scores [B, N] of the best finished hypotheses so far."""
@@ -115,7 +112,7 @@ class BeamSearch:
             penalties = self.beta * coverage_penalty(state.coverage)  # [B, K]
             new_scores += tf.gather(penalties, parents, batch_dims=1)
         new_ids = tf.gather(state.live_ids, parents, batch_dims=1)
-        new_ids = written(new_ids, index, tf.fill(tf.shape(parents), EOS_ID))
+        new_ids = write_ids(new_ids, index, tf.fill(tf.shape(parents), EOS_ID))
         # Earlier hypotheses come first, so that they win ties.
         scores, ranks = tf.math.top_k(
             tf.concat([state.finished_scores, new_scores], axis=1), self.num_hypotheses
@@ -141,7 +138,7 @@ def coverage_penalty(coverage: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(tf.math.log(tf.clip_by_value(coverage, 1e-9, 1.0)), axis=-1)
 
 
-# The largest group of symbols in `top_symbols`.
+# Maximum symbols of a group in `top_symbols`.
 _MAX_GROUP = 128
 
 
@@ -169,7 +166,7 @@ def top_symbols(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
 
 # TensorFlow's default differs under XLA and between devices.
 _ALGORITHM = "philox"
-# Bits of a random integer that become a number in [0, 1): the number that float32 holds exactly.
+# Bits of a random integer that make a number in [0, 1): as many as float32 holds exactly.
 _RANDOM_BITS = 23
 
 
@@ -212,10 +209,10 @@ class Sampling:
 
     def extend(self, state: State, logits: tf.Tensor, index: tf.Tensor, limits: Limits) -> State:
         """Returns the state after the symbol at `index`."""
-        ids = self._drawn(state, logits, index, limits)
+        ids = self._draw_symbols(state, logits, index, limits)
         log_probs = tf.gather(tf.nn.log_softmax(logits), ids, batch_dims=2)
         live_log_probs = state.live_log_probs + log_probs
-        live_ids = written(state.live_ids, index, ids)
+        live_ids = write_ids(state.live_ids, index, ids)
         ends = (ids == EOS_ID) & (state.live_log_probs > IMPOSSIBLE)
         scores = live_log_probs / length_penalty(tf.cast(index + 1, tf.float32), self.alpha)
         return state._replace(
@@ -226,26 +223,26 @@ class Sampling:
             finished_scores=tf.where(ends, scores, state.finished_scores),
         )
 
-    def _drawn(
+    def _draw_symbols(
         self, state: State, logits: tf.Tensor, index: tf.Tensor, limits: Limits
     ) -> tf.Tensor:
-        """Returns a symbol for each hypothesis, int32 [B, K]."""
+        """Draws a symbol for each hypothesis, int32 [B, K]."""
         vocab_size = logits.shape[-1]
-        allowed = self.constraints.without_forbidden(logits, state.live_ids, index)
-        excluded = self.constraints.excluded(tf.range(vocab_size), index)
-        allowed = tf.where(excluded, IMPOSSIBLE, allowed)
-        share = self._uniform(limits.line_ids, index)[:, :, None]
+        allowed_logits = self.constraints.mask_forbidden(logits, state.live_ids, index)
+        is_excluded = self.constraints.is_excluded(tf.range(vocab_size), index)
+        allowed_logits = tf.where(is_excluded, IMPOSSIBLE, allowed_logits)
+        quantile = self._uniform(limits.line_ids, index)[:, :, None]
         if not self.top_k and self.top_p == 1:
             # Keep the order of ids: sorting the vocabulary would take most of the time.
-            rank_drawn = _quantile(tf.nn.softmax(allowed / self.temperature), share)
+            drawn_ids = _index_at(tf.nn.softmax(allowed_logits / self.temperature), quantile)
         else:
-            best, ids = top_symbols(allowed, min(self.top_k or vocab_size, vocab_size))
+            best, ids = top_symbols(allowed_logits, min(self.top_k or vocab_size, vocab_size))
             probabilities = tf.nn.softmax(best / self.temperature)
             before = tf.cumsum(probabilities, axis=2, exclusive=True)
-            rank = _quantile(tf.where(before < self.top_p, probabilities, 0.0), share)
-            rank_drawn = tf.gather(ids, rank, batch_dims=2)
+            rank = _index_at(tf.where(before < self.top_p, probabilities, 0.0), quantile)
+            drawn_ids = tf.gather(ids, rank, batch_dims=2)
         forced = self.constraints.forced_ids(index, limits)[:, None]
-        return tf.where(forced >= 0, forced, rank_drawn)
+        return tf.where(forced >= 0, forced, drawn_ids)
 
     def _uniform(self, line_ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
         """Returns a number in [0, 1) for each hypothesis of each sentence, float32 [B, K]."""
@@ -263,21 +260,21 @@ class Sampling:
         return tf.cast(bits, tf.float32) / 2**_RANDOM_BITS
 
 
-def _quantile(probabilities: tf.Tensor, share: tf.Tensor) -> tf.Tensor:
-    """Returns the index where the sum of probabilities [B, K, C] passes a share [B, K, 1].
+def _index_at(probabilities: tf.Tensor, quantile: tf.Tensor) -> tf.Tensor:
+    """Returns the index where the sum of probabilities [B, K, C] passes a quantile [B, K, 1].
 
-    Its probability is above 0.
+    The probability at the index is above 0.
     """
-    possible = probabilities > 0
+    is_possible = probabilities > 0
     cumulative = tf.cumsum(probabilities, axis=2)
-    passed = possible & (cumulative > share * cumulative[:, :, -1:])
+    is_past = is_possible & (cumulative > quantile * cumulative[:, :, -1:])
     indices = tf.range(probabilities.shape[-1])
-    first = tf.reduce_min(tf.where(passed, indices, indices[-1]), axis=2)
+    first = tf.reduce_min(tf.where(is_past, indices, indices[-1]), axis=2)
     # Rounding may lead past the last possible index.
-    return tf.minimum(first, tf.reduce_max(tf.where(possible, indices, 0), axis=2))
+    return tf.minimum(first, tf.reduce_max(tf.where(is_possible, indices, 0), axis=2))
 
 
-# A long word has very many spellings; a search never chooses those of many pieces.
+# A long word has very many spellings; a search never chooses those with many pieces.
 _MAX_SPELLINGS = 1000
 _MAX_CHARACTERS = 100  # limit for a phrase
 _MAX_SEQUENCES = 100_000  # Each is compared with every hypothesis at every position.
@@ -306,24 +303,24 @@ def forbidden_sequences(
     pieces = tokenizer.vocabulary() if phrases else {}
     sequences = []
     for phrase in phrases:
-        words = SPACE.join(normalized(phrase).split())
-        if not words:
+        text = SPACE.join(normalized(phrase).split())
+        if not text:
             raise UserError("A forbidden phrase is blank: leave the line out.", code="blank")
-        if len(words) > _MAX_CHARACTERS:
+        if len(text) > _MAX_CHARACTERS:
             raise UserError(
                 f"A forbidden phrase must have at most {_MAX_CHARACTERS} characters, got "
-                f"{len(words):,}: '{words[:_MAX_CHARACTERS]}...'. Forbid a part of it.",
+                f"{len(text):,}: '{text[:_MAX_CHARACTERS]}...'. Forbid a part of it.",
                 code="too_long",
             )
-        inside = _spellings(words, pieces)
-        if not inside:
+        spellings = _spellings(text, pieces)
+        if not spellings:
             raise UserError(
                 f"'{phrase}' cannot be spelled with this vocabulary, so no output contains it: "
                 f"leave it out.",
                 code="not_spelled",
             )
-        sequences += _spellings(SPACE + words, pieces)
-        sequences += [(BOUNDARY, *spelling) for spelling in inside]
+        sequences += _spellings(SPACE + text, pieces)
+        sequences += [(BOUNDARY, *spelling) for spelling in spellings]
         if len(sequences) > _MAX_SEQUENCES:
             raise UserError(
                 f"The {len(phrases):,} forbidden phrases have more than {_MAX_SEQUENCES:,} "
@@ -336,16 +333,16 @@ def forbidden_sequences(
 def word_boundaries(tokenizer: Tokenizer) -> tuple[int, ...]:
     """Returns the ids after which a word can begin without a space, including padding.
 
-    They are the pieces that do not end in a letter or digit. A piece of one byte may be the end of
-    a sign, so it is included unless the byte is a letter or digit.
+    They are the pieces that do not end in a letter or digit. A piece of one byte may end a
+    longer character, so it is included unless the byte is a letter or digit.
     """
 
-    def ends_in_a_sign(piece: str) -> bool:
+    def is_boundary(piece: str) -> bool:
         byte = _BYTE.fullmatch(piece)
         return not (bytes.fromhex(byte[1]) if byte else piece[-1:]).isalnum()
 
     vocabulary = tokenizer.vocabulary().items()
-    return PADDING_ID, *(i for piece, i in vocabulary if i and ends_in_a_sign(piece))
+    return PADDING_ID, *(i for piece, i in vocabulary if i and is_boundary(piece))
 
 
 def _spellings(text: str, pieces: dict[str, int]) -> list[tuple[int, ...]]:
@@ -357,14 +354,14 @@ def _spellings(text: str, pieces: dict[str, int]) -> list[tuple[int, ...]]:
         ends = range(start + 1, min(start + longest, len(text)) + 1)
         piece_texts = {end: [text[start:end]] for end in ends if text[start:end] in pieces}
         # Characters that are not pieces are spelled in bytes.
-        in_bytes = [f"<0x{byte:02X}>" for byte in text[start].encode("utf-8")]
-        if start + 1 not in piece_texts and pieces.keys() >= set(in_bytes):
-            piece_texts[start + 1] = in_bytes
-        spelled = (
+        byte_pieces = [f"<0x{byte:02X}>" for byte in text[start].encode("utf-8")]
+        if start + 1 not in piece_texts and pieces.keys() >= set(byte_pieces):
+            piece_texts[start + 1] = byte_pieces
+        candidates = (
             (*(pieces[piece] for piece in first), *ending)
             for end, first in piece_texts.items()
             for ending in spellings[end]
         )
-        spellings[start] = heapq.nsmallest(_MAX_SPELLINGS, spelled, key=len)
-        spellings.pop(start + longest, None)  # Out of reach of the remaining pieces.
+        spellings[start] = heapq.nsmallest(_MAX_SPELLINGS, candidates, key=len)
+        spellings.pop(start + longest, None)  # No remaining piece reaches so far.
     return spellings[0]

@@ -165,8 +165,8 @@ _RENAMED = {
     "sampling_keep_top_k": "top_k",
 }
 
-_BEAM_SETTINGS = ("beam_size", "coverage_penalty")
-SAMPLING_SETTINGS = ("temperature", "top_k", "top_p", "seed")
+_BEAM_NAMES = ("beam_size", "coverage_penalty")
+SAMPLING_NAMES = ("temperature", "top_k", "top_p", "seed")
 
 
 def decode_config(
@@ -187,7 +187,7 @@ def decode_config(
     config = settings.override(default_config, changes, noun="decoding setting", new_names=_RENAMED)
     ignored = [
         name
-        for name in (_BEAM_SETTINGS if config.samples else SAMPLING_SETTINGS)
+        for name in (_BEAM_NAMES if config.samples else SAMPLING_NAMES)
         if getattr(config, name) != getattr(default_config, name)
     ]
     if ignored:

@@ -108,7 +108,7 @@ class Engine(abc.ABC):
 
 
 # Lengths are multiples of this for functions that are compiled for each shape.
-_LENGTH_MULTIPLE = 16
+_LENGTH_STEP = 16
 
 # More parallel batches need more memory, and save little time.
 _MAX_BATCHES_AT_ONCE = 8
@@ -142,9 +142,7 @@ def batches_by_length(
     batches = []
     while longest_first:
         longest = lengths[longest_first[0]]
-        count = _max_rows(
-            _round_up(longest, _LENGTH_MULTIPLE) if config.xla else longest, max_tokens
-        )
+        count = _max_rows(_round_up(longest, _LENGTH_STEP) if config.xla else longest, max_tokens)
         batches.append(longest_first[:count])
         longest_first = longest_first[count:]
     return batches
@@ -186,8 +184,8 @@ def xla_padding(rows: Ids, batch_tokens: int) -> tuple[int, int]:
     Lengths are multiples of 16. For each length, full batches have one shape, and smaller
     batches get rows of padding up to a power of 2.
     """
-    full_batch = _max_rows(_round_up(max(map(len, rows)), _LENGTH_MULTIPLE), batch_tokens)
-    return min(1 << (len(rows) - 1).bit_length(), max(full_batch, len(rows))), _LENGTH_MULTIPLE
+    full_batch = _max_rows(_round_up(max(map(len, rows)), _LENGTH_STEP), batch_tokens)
+    return min(1 << (len(rows) - 1).bit_length(), max(full_batch, len(rows))), _LENGTH_STEP
 
 
 def _max_rows(longest: int, batch_tokens: int) -> int:

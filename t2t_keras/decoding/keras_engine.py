@@ -18,7 +18,7 @@ from t2t_keras.decoding.beam import (
     forbidden_sequences,
     word_boundaries,
 )
-from t2t_keras.decoding.config import SAMPLING_SETTINGS, DecodeConfig
+from t2t_keras.decoding.config import SAMPLING_NAMES, DecodeConfig
 from t2t_keras.decoding.engine import (
     Engine,
     Ids,
@@ -46,8 +46,8 @@ from t2t_keras.special_ids import EOS_ID, PADDING_ID
 from t2t_keras.text.tokenizer import Tokenizer
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
-# Longest single sentence that is compiled: longer ones may need several compilations.
-LONGEST = 64
+# Maximum tokens of a single sentence to compile for: longer ones may need several compilations.
+MAX_COMPILED_LENGTH = 64
 
 
 class KerasEngine(Engine):
@@ -60,7 +60,7 @@ class KerasEngine(Engine):
       forbidden: words or phrases that no output may contain, see `forbidden_sequences`.
 
     Attributes:
-      search: the `Search` of outputs for ids.
+      search: the `Search` for outputs.
       single_sentence_search: a `BackgroundXlaSearch` for single sentences, or None.
 
     Raises:
@@ -87,15 +87,15 @@ class KerasEngine(Engine):
         self.models = ensemble.models
         self.batches_at_once = _batches_at_once(config)
         self._set_config(config)
-        # One graph for all shapes per function, so that each keeps only what it returns.
+        # One graph per function, for all shapes, so that none computes what another one returns.
         pair_graph = functools.partial(tf.function, input_signature=[_IDS, _IDS], autograph=False)
         self._log_probs = pair_graph(ensemble.log_probs)
         self._coverage_penalties = pair_graph(ensemble.coverage_penalties)
         self._next_logits = pair_graph(ensemble.next_logits)
         self._cross_attention = pair_graph(ensemble.cross_attention)
         self._attention = pair_graph(ensemble.attention)
-        self._with_all: KerasEngine | None = None
-        self._with_all_lock = threading.Lock()
+        self._all_hypotheses: KerasEngine | None = None
+        self._all_hypotheses_lock = threading.Lock()
 
     def _set_config(self, config: DecodeConfig) -> None:
         self.config, arguments = config, (self._ensemble, config, self._constraints)
@@ -107,21 +107,21 @@ class KerasEngine(Engine):
         """See `Engine`."""
         if self.config.returns_all:
             return self
-        with self._with_all_lock:
-            if self._with_all is None:
+        with self._all_hypotheses_lock:
+            if self._all_hypotheses is None:
                 engine = copy.copy(self)
                 engine._set_config(dataclasses.replace(self.config, return_beams=True))
-                self._with_all = engine
-            return self._with_all
+                self._all_hypotheses = engine
+            return self._all_hypotheses
 
     def outputs(self, sources: Ids, prefixes: Ids, numbers: Sequence[int]) -> list[list[Output]]:
         """See `Engine`."""
         config, count = self.config, len(sources)
-        background = self.single_sentence_search if count == 1 else None
-        shape = xla_padding(sources, config.batch_tokens) if config.xla or background else ()
-        source, prefix = pad_rows(sources, *shape), pad_rows(prefixes, *shape)
+        xla_search = self.single_sentence_search if count == 1 else None
+        padding = xla_padding(sources, config.batch_tokens) if config.xla or xla_search else ()
+        source, prefix = pad_rows(sources, *padding), pad_rows(prefixes, *padding)
         line_ids = np.pad(np.array(numbers, np.int32), (0, len(source) - count))
-        hypotheses = background(source, prefix, line_ids) if background else None
+        hypotheses = xla_search(source, prefix, line_ids) if xla_search else None
         hypotheses = hypotheses or self.search(source, prefix, line_ids)
         ids, scores = (array.numpy()[:count] for array in hypotheses)
         if np.isnan(scores).any() or not np.isfinite(scores[:, 0]).all():
@@ -217,8 +217,8 @@ def _batches_at_once(config: DecodeConfig) -> int:
 def share_cores(config: DecodeConfig) -> None:
     """Limits each matrix product to its batch's share of the cores.
 
-    This changes the whole process: only for commands, not for users of the library. It has no
-    effect once TensorFlow has computed anything, as its threads exist then.
+    This changes the whole process, so commands call it, and the library does not. It has no effect
+    after TensorFlow's first computation, which starts the threads.
     """
     at_once = _batches_at_once(config)
     if at_once > 1 and config.lines_at_once > 1:
@@ -230,13 +230,13 @@ def share_cores(config: DecodeConfig) -> None:
 class Search:
     """Searches for outputs of source ids with one TensorFlow function, `graph`, for all shapes.
 
-    It can also be called inside a graph.
+    A graph can call it, too.
     """
 
     def __init__(self, ensemble: "Ensemble", config: DecodeConfig, constraints: Constraints):
         self._ensemble, self._config, self._constraints = ensemble, config, constraints
         numbers, alpha = tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.float32)
-        # Without autograph, which has nothing to convert but took most of the start-up time.
+        # Autograph has nothing to convert here, and took most of the start-up time.
         self.graph = tf.function(
             self._decode, input_signature=[_IDS, _IDS, numbers, alpha], autograph=False
         )
@@ -279,7 +279,7 @@ class Search:
         config = self._config
         lengths = tf.math.count_nonzero(source != PADDING_ID, axis=1, dtype=tf.int32)
         max_lengths = tf.minimum(lengths + config.extra_length, config.max_length or tf.int32.max)
-        # A row of padding only fills up the shape, and ends at once.
+        # A row of padding only completes the shape: its search ends at once.
         max_lengths = tf.where(lengths == 0, 1, max_lengths)
         coverage = tf.zeros([tf.shape(source)[0], 0])
         if config.coverage_penalty:
@@ -289,9 +289,7 @@ class Search:
         )
         rule: Rule = BeamSearch(config.beam_size, beta=config.coverage_penalty, **scoring)
         if config.samples:
-            rule = Sampling(
-                **scoring, **{name: getattr(config, name) for name in SAMPLING_SETTINGS}
-            )
+            rule = Sampling(**scoring, **{key: getattr(config, key) for key in SAMPLING_NAMES})
         window = self._ensemble.models[0].config.self_attention_radius  # The same in all models.
         loop = SearchLoop(self._ensemble.step, rule, BLOCK_SIZE, window, config.xla)
         cache = self._ensemble.start(source, BLOCK_SIZE, rule.beam_size)
@@ -299,7 +297,7 @@ class Search:
 
 
 class BackgroundXlaSearch:
-    """Searches with XLA for shapes that are compiled already; returns None for others.
+    """Searches with XLA for shapes that are already compiled; returns None for others.
 
     The first sentence of a shape starts a thread that compiles the graph for that shape. Only one
     thread compiles at a time, as several would block TensorFlow's own threads.
@@ -310,24 +308,24 @@ class BackgroundXlaSearch:
 
     def __init__(self, ensemble: "Ensemble", config: DecodeConfig, constraints: Constraints):
         self.search = Search(ensemble, dataclasses.replace(config, xla=True), constraints)
-        # XLA caches compiled code by a name that counts TensorFlow's functions. Made here, the
-        # function has the same number, and so finds its code, in the next process.
+        # XLA caches code by a name with a running number of TensorFlow's functions. Traced here,
+        # the function has the same number in the next process, and so finds its code.
         self.search.graph.get_concrete_function()
         self._threads: dict[tuple, threading.Thread] = {}
         self._compiled: set[tuple] = set()
-        self._starting, self._compiling = threading.Lock(), threading.Lock()
+        self._start_lock, self._compile_lock = threading.Lock(), threading.Lock()
 
     def __call__(
         self, source: np.ndarray, prefixes: np.ndarray, numbers: np.ndarray
     ) -> Hypotheses | None:
-        """Returns the hypotheses of a sentence [1, S] of up to `LONGEST` tokens, or None."""
+        """Returns the hypotheses of a sentence [1, S] of up to `MAX_COMPILED_LENGTH`, or None."""
         arguments = source, prefixes, numbers
-        if source.shape[1] > LONGEST:
+        if source.shape[1] > MAX_COMPILED_LENGTH:
             return None
         shape = source.shape, prefixes.shape
         if shape in self._compiled:
             return self.search(*arguments)
-        with self._starting:
+        with self._start_lock:
             if shape not in self._threads:
                 thread = threading.Thread(None, self._compile, COMPILE_THREAD, (shape, arguments))
                 self._threads[shape] = thread
@@ -336,7 +334,7 @@ class BackgroundXlaSearch:
 
     def _compile(self, shape: tuple, arguments: tuple) -> None:
         # A shape that cannot be compiled, as for lack of memory, is searched without XLA.
-        with self._compiling, contextlib.suppress(Exception):
+        with self._compile_lock, contextlib.suppress(Exception):
             self.search(*arguments)
             self._compiled.add(shape)
 
@@ -347,14 +345,14 @@ class BackgroundXlaSearch:
 
 
 class Ensemble:
-    """Models of one vocabulary that choose each symbol together.
+    """Models with the same vocabulary that choose each symbol together.
 
     The probability of a symbol is the arithmetic mean of the models' probabilities, so the scores
-    of an ensemble are log-probabilities too. With coverage, a step also returns its attention over
+    of an ensemble are log-probabilities too. With coverage, a step also returns the attention over
     the source.
 
     Raises:
-      UserError: there is no model, or they have different vocabularies or radii of self-attention.
+      UserError: there is no model, or they have different vocabularies or self-attention radii.
     """
 
     def __init__(self, models: Sequence, with_coverage: bool = False):
@@ -385,12 +383,12 @@ class Ensemble:
                     code="other_vocabulary",
                 )
 
-    def start(self, source: tf.Tensor, block_size: int, hypotheses: int) -> Cache:
+    def start(self, source: tf.Tensor, block_size: int, beam_size: int) -> Cache:
         """Encodes source ids [B, S] and returns the cache of a search."""
         caches, layout = [], layout_of(source)
         for model in self.models:
             memory, memory_mask = model.encode(source, layout, training=False)
-            cache = model.start_cache(memory, memory_mask, block_size, hypotheses, layout)
+            cache = model.start_cache(memory, memory_mask, block_size, beam_size, layout)
             caches.append(Cache(cache, *map(cache.pop, ("past", "recent", "projection"))))
         return Cache(*map(list, zip(*caches, strict=True)))
 
@@ -405,9 +403,9 @@ class Ensemble:
         """Scores the next symbol; see `search.Step`."""
         logits, recent_caches, attention = [], [], []
         for model, sentence, past, recent, projection in zip(self.models, *cache, strict=True):
-            parts = {**sentence, "past": past, "recent": recent, "projection": projection}
+            model_cache = {**sentence, "past": past, "recent": recent, "projection": projection}
             model_logits, extended, *weights = model.decode_step(
-                previous, index, parts, position, valid_slots, self._with_coverage
+                previous, index, model_cache, position, valid_slots, self._with_coverage
             )
             logits.append(model_logits)
             recent_caches.append(extended["recent"])
@@ -415,10 +413,10 @@ class Ensemble:
         if self._with_coverage:
             # The mean over models, layers and heads, [B, K, S].
             means = [tf.reduce_mean(tf.cast(layer, tf.float32), axis=1) for layer in attention]
-            mean = tf.add_n(means) / len(means)
+            mean_attention = tf.add_n(means) / len(means)
         else:
-            mean = tf.zeros([*tf.unstack(tf.shape(previous)), 0])
-        return StepResult(self._mean(logits), recent_caches, mean)
+            mean_attention = tf.zeros([*tf.unstack(tf.shape(previous)), 0])
+        return StepResult(self._mean(logits), recent_caches, mean_attention)
 
     def log_probs(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns the log-probability of each target symbol given the previous, float32 [B, T].
@@ -485,7 +483,7 @@ class Ensemble:
 def alignment_layer(layers: int) -> int:
     """Returns the number, from 0, of the decoder layer whose attention aligns words best.
 
-    That is the last but one (Garg et al., 2019), but the last of two layers: the first one's
-    queries know nothing of the source (experiments/nested_markup/nested_fragments.py).
+    That is the layer before the last (Garg et al., 2019). Of two layers it is the last: the first
+    one's queries know nothing of the source (experiments/nested_markup/nested_fragments.py).
     """
     return layers - 2 if layers > 2 else layers - 1

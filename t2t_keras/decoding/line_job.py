@@ -252,9 +252,7 @@ class _Outputs:
                 sizes, self.counts = record["bytes"], Counter(record["counts"])
                 self.lines_done, self._recorded_hash = record["lines"], record["read"]
             else:
-                complaint = (
-                    f"{_partial_path(self._main)}, or another output of the job, has lost lines"
-                )
+                complaint = f"{_partial_path(self._main)}, or another output, has lost lines"
                 print(printable(f"{complaint}: starting over."), file=sys.stderr, flush=True)
         for name, file in self._files.items():
             # Lines written after the record are written again.

@@ -225,13 +225,11 @@ class Part:
         """Returns for each of the first hypotheses, or of all, a tuple with its cost per stage."""
         source = self.source
         outputs = [hypothesis.text for hypothesis in self.hypotheses[:num_hypotheses]]
-        stage_costs: list[Sequence[float]] = []
+        columns: list[Sequence[float]] = []
         for step in reversed(self.line.steps):
-            stage_costs.append(step.costs(source, outputs))
+            columns.append(step.costs(source, outputs))
             source, outputs = step.original(source), list(map(step.restore, outputs))
-        return (
-            list(zip(*reversed(stage_costs), strict=True)) if stage_costs else [()] * len(outputs)
-        )
+        return list(zip(*reversed(columns), strict=True)) if columns else [()] * len(outputs)
 
     def rerank(self, only_first: bool = False) -> None:
         """Sorts the hypotheses by cost, or only moves the cheapest to the front; stable."""
@@ -524,22 +522,19 @@ class StageContext:
         """Returns new drafts with one output each, scored as in a search; None = too long."""
         targets = self._encode(drafts, outputs)
         max_length = self._translator.config.max_output_length
-        scorable_numbers = [
+        numbers = [
             number
             for number, draft in enumerate(drafts)
             if len(targets[number]) <= max_length(len(draft.part.ids))
         ]
-        sources = [drafts[number].part.ids for number in scorable_numbers]
-        scores = self._translator.engine.scores(
-            sources, [targets[number] for number in scorable_numbers]
-        )
+        sources = [drafts[number].part.ids for number in numbers]
+        scores = self._translator.engine.scores(sources, [targets[number] for number in numbers])
         scored_drafts: list[Draft | None] = [None] * len(drafts)
-        for row, score in scores if scorable_numbers else ():
-            number = scorable_numbers[row]
-            draft, output = drafts[number], outputs[number]
+        for row, score in scores if numbers else ():
+            draft, output = drafts[numbers[row]], outputs[numbers[row]]
             scored_draft = draft.with_prefix(draft.part.prefix)
             scored_draft.part.hypotheses.append(Hypothesis(draft.hide(output), score))
-            scored_drafts[number] = scored_draft
+            scored_drafts[numbers[row]] = scored_draft
         return scored_drafts
 
     def _encode(self, drafts: Sequence[Draft], outputs: Sequence[str]) -> list[np.ndarray]:

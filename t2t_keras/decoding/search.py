@@ -15,23 +15,20 @@ from t2t_keras.special_ids import EOS_ID, PADDING_ID
 # Number of positions in a block, inside which the shapes of tensors are fixed.
 BLOCK_SIZE = 8
 IMPOSSIBLE = -float("inf")
-# As the first symbol of a forbidden sequence, it stands for any of `Constraints.boundaries`.
+# As the first symbol of a forbidden sequence, this stands for any of `Constraints.boundaries`.
 BOUNDARY = -2
-_ANY = -1
+_ANY = -1  # Any symbol.
 
-# XLA compiles for each shape, so there should be few. The number of slots of the past is this,
-# doubled as often as needed; ...
-_XLA_SLOTS = 128
-# ... the longest output is this, doubled as often as needed; ...
-_XLA_LENGTH = 64
-# ... and finished sentences are dropped when at most one in four is unfinished.
-_XLA_SHRINKS = 4
+# XLA compiles for each shape, so there should be few.
+_MIN_XLA_SLOTS = 128  # Slots of the past: this number, doubled as often as needed.
+_MIN_XLA_LENGTH = 64  # Maximum output length, likewise.
+_XLA_SHRINK_FACTOR = 4  # Finished sentences are dropped when at most one in four is unfinished.
 
 
 class Limits(NamedTuple):
     """Constraints of each sentence."""
 
-    max_lengths: tf.Tensor  # int32 [B], most symbols of an output with its end; >= 1
+    max_lengths: tf.Tensor  # int32 [B], maximum symbols of an output, EOS included; >= 1
     prefixes: tf.Tensor  # int32 [B, P], the beginning of an output, then padding
     line_ids: tf.Tensor  # int32 [B], which the draws of sampling depend on
     # float32 [B, S], coverage before the first symbol: 1 at masked positions, else 0; S = 0 without
@@ -43,7 +40,7 @@ class Limits(NamedTuple):
 class Constraints:
     """Constraints of all sentences."""
 
-    # Fewest symbols of an output with its end, unless its `Limits` allow fewer.
+    # Minimum symbols of an output, EOS included; a lower maximum in `Limits` overrides it.
     min_length: int = 1
     # Sequences of symbols that no output may contain. A sequence that begins with `BOUNDARY` is
     # forbidden only after one of `boundaries`.
@@ -59,14 +56,12 @@ class Constraints:
         prefix_ids = tf.where(prefix_ids == PADDING_ID, _ANY, prefix_ids)
         return tf.where(index >= limits.max_lengths - 1, EOS_ID, prefix_ids)
 
-    def excluded(self, ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
-        """Returns which symbols are excluded at `index`: padding, and an end that is too early."""
+    def is_excluded(self, ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+        """Returns whether ids are padding, or an end of sentence that is too early at `index`."""
         too_early = index < self.min_length - 1
         return (ids == PADDING_ID) | ((ids == EOS_ID) & too_early)
 
-    def without_forbidden(
-        self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor
-    ) -> tf.Tensor:
+    def mask_forbidden(self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
         """Returns logits [B, K, V] with -inf for symbols that would complete a forbidden sequence.
 
         The symbols before `index`, int32 [], are those of live_ids, int32 [B, K, L].
@@ -74,34 +69,34 @@ class Constraints:
         if not self.forbidden:
             return logits
         longest = max(map(len, self.forbidden))
-        # [phrases, longest - 1], the symbols before the last one, padded in front with _ANY.
+        # [sequences, longest - 1], the symbols before the last one, padded in front with _ANY.
         earlier_symbols = tf.constant(
             [[_ANY] * (longest - len(ids)) + list(ids[:-1]) for ids in self.forbidden], tf.int32
         )
-        last = tf.constant([ids[-1] for ids in self.forbidden], tf.int32)
+        last_symbols = tf.constant([ids[-1] for ids in self.forbidden], tf.int32)
         # Padding precedes the first symbol.
         padding = [[0, 0], [0, 0], [longest - 1, 0]]
         padded = tf.pad(live_ids, padding, constant_values=PADDING_ID)
         window = tf.gather(padded, index + tf.range(longest - 1), axis=2)
         is_boundary = np.isin(np.arange(logits.shape[-1]), self.boundaries)
-        after_one = tf.gather(tf.constant(is_boundary), window)[:, :, None] & (
+        at_boundary = tf.gather(tf.constant(is_boundary), window)[:, :, None] & (
             earlier_symbols == BOUNDARY
         )
-        fits = (earlier_symbols == _ANY) | (window[:, :, None] == earlier_symbols) | after_one
-        completes = tf.reduce_all(fits, axis=3)  # [B, K, phrases]
-        batch_size, beam_size, phrases = tf.unstack(tf.shape(completes))
-        rows = tf.repeat(tf.range(batch_size * beam_size), phrases)
-        indices = tf.stack([rows, tf.tile(last, [batch_size * beam_size])], axis=1)
-        highest = tf.reshape(tf.where(completes, IMPOSSIBLE, -IMPOSSIBLE), [-1])
+        matches = (earlier_symbols == _ANY) | (window[:, :, None] == earlier_symbols) | at_boundary
+        completes = tf.reduce_all(matches, axis=3)  # [B, K, sequences]
+        batch_size, beam_size, num_sequences = tf.unstack(tf.shape(completes))
+        rows = tf.repeat(tf.range(batch_size * beam_size), num_sequences)
+        indices = tf.stack([rows, tf.tile(last_symbols, [batch_size * beam_size])], axis=1)
+        bounds = tf.reshape(tf.where(completes, IMPOSSIBLE, -IMPOSSIBLE), [-1])
         flat = tf.reshape(logits, [-1, logits.shape[-1]])
-        return tf.reshape(tf.tensor_scatter_nd_min(flat, indices, highest), tf.shape(logits))
+        return tf.reshape(tf.tensor_scatter_nd_min(flat, indices, bounds), tf.shape(logits))
 
 
 class Cache(NamedTuple):
     """The cache of a search: nested structures of tensors [B, ...], one row for each sentence."""
 
     sentence: Any  # computed once for a sentence, such as keys and values of its source
-    past: Any  # tensors [B, ?, slots, ...] of earlier positions; at the start without slots
+    past: Any  # tensors [B, ?, slots, ...] of earlier positions; no slots at the start
     recent: Any  # the same structure, with K slots for each position of a block
     shared: Any = ()  # computed once for all sentences
 
@@ -117,7 +112,7 @@ class StepResult(NamedTuple):
 # step(previous, index, position, valid_slots, cache) -> StepResult; B sentences, K hypotheses:
 #   previous     int32 [B, K], the last symbols; padding at index 0
 #   index        int32 [], position in the output to score
-#   position     int32 [], position in `cache.recent`: its slots are K from position · K on
+#   position     int32 [], position in `cache.recent`: its K slots begin at position · K
 #   valid_slots  bool [B, K, slots of past + slots of recent], the slots of each hypothesis's own
 #                positions, the new one included
 #   cache        a `Cache`
@@ -127,15 +122,15 @@ Step = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, Cache], StepResult]
 class Hypotheses(NamedTuple):
     """The results: best first for beam search, in the order of the draws for sampling.
 
-    Hypotheses that are missing from N have scores of -inf, and only padding as ids.
+    If there are fewer than N, the others have scores of -inf and only padding as ids.
     """
 
-    ids: tf.Tensor  # int32 [B, N, L], with the end of sentence, then padding; L is the steps needed
+    ids: tf.Tensor  # int32 [B, N, L], with the end of sentence, then padding; L = number of steps
     scores: tf.Tensor  # float32 [B, N], log-probability / length penalty - coverage penalty
 
 
 class State(NamedTuple):
-    """The state of the loop; L is the longest output allowed for any sentence."""
+    """The state of the loop; L is the maximum output length of any sentence."""
 
     live_ids: tf.Tensor  # int32 [B, K, L], padding from the next position on
     previous_ids: tf.Tensor  # int32 [B, K], the last of live_ids
@@ -143,7 +138,7 @@ class State(NamedTuple):
     valid_slots: tf.Tensor  # bool [B, K, slots], those of each live hypothesis's positions
     coverage: tf.Tensor  # float32 [B, K, S], each live hypothesis's sum of `StepResult.attention`
     finished_ids: tf.Tensor  # int32 [B, N, L]
-    finished_scores: tf.Tensor  # float32 [B, N], likewise
+    finished_scores: tf.Tensor  # float32 [B, N], ordered likewise; -inf = no hypothesis
 
 
 class Rule(Protocol):
@@ -165,11 +160,11 @@ class Rule(Protocol):
 
 
 class _Sentences(NamedTuple):
-    """The sentences that are not done, b of B."""
+    """The sentences of a batch that are not done, b of B."""
 
     rows: tf.Tensor  # int32 [b], their rows in the batch
     limits: Limits
-    fixed: Any  # `Cache.sentence`
+    source_cache: Any  # `Cache.sentence`
     past: Any  # `Cache.past`
     positions: tf.Tensor  # int32 [b, 1, slots], the position in the output that a slot belongs to
     state: State
@@ -224,18 +219,18 @@ class SearchLoop:
             )
             return index, self._drop_slots(index, self._drop_done(sentences)), results
 
-        free = tf.nest.map_structure(lambda x: tf.TensorShape([None, *x.shape[1:]]), sentences)
-        free = free._replace(
-            past=tf.nest.map_structure(_free_slots, sentences.past),
-            positions=_free_slots(sentences.positions),
-            state=free.state._replace(valid_slots=_free_slots(sentences.state.valid_slots)),
+        shapes = tf.nest.map_structure(lambda x: tf.TensorShape([None, *x.shape[1:]]), sentences)
+        shapes = shapes._replace(
+            past=tf.nest.map_structure(_any_slots, sentences.past),
+            positions=_any_slots(sentences.positions),
+            state=shapes.state._replace(valid_slots=_any_slots(sentences.state.valid_slots)),
         )
-        fixed = tf.nest.map_structure(lambda x: x.shape, results)
+        result_shapes = tf.nest.map_structure(lambda x: x.shape, results)
         index, _, results = tf.while_loop(
             lambda index, sentences, results: tf.size(sentences.rows) > 0,
             search_block,
             (tf.constant(0), sentences, results),
-            shape_invariants=(tf.TensorShape([]), free, fixed),
+            shape_invariants=(tf.TensorShape([]), shapes, result_shapes),
         )
         return Hypotheses(results.ids[:, :, :index], results.scores)
 
@@ -243,24 +238,24 @@ class SearchLoop:
         """Returns all sentences with empty hypotheses, as many as the rule starts with."""
         batch_size, beam_size = tf.shape(limits.max_lengths)[0], self.rule.beam_size
         # An empty batch has no maximum.
-        longest = tf.maximum(tf.reduce_max(limits.max_lengths), 1)
+        max_length = tf.maximum(tf.reduce_max(limits.max_lengths), 1)
         if self.xla:
-            longest = _next_size(longest, _XLA_LENGTH)
-        finished = [batch_size, self.rule.num_hypotheses]
+            max_length = _next_size(max_length, _MIN_XLA_LENGTH)
+        finished_shape = [batch_size, self.rule.num_hypotheses]
         return _Sentences(
             rows=tf.range(batch_size),
             limits=limits,
-            fixed=cache.sentence,
+            source_cache=cache.sentence,
             past=cache.past,
             positions=tf.zeros([batch_size, 1, 0], tf.int32),
             state=State(
-                live_ids=tf.fill([batch_size, beam_size, longest], PADDING_ID),
+                live_ids=tf.fill([batch_size, beam_size, max_length], PADDING_ID),
                 previous_ids=tf.fill([batch_size, beam_size], PADDING_ID),
                 live_log_probs=tf.tile([self.rule.initial_log_probs()], [batch_size, 1]),
                 valid_slots=tf.zeros([batch_size, beam_size, 0], tf.bool),
                 coverage=tf.tile(limits.initial_coverage[:, None], [1, beam_size, 1]),
-                finished_ids=tf.fill([*finished, longest], PADDING_ID),
-                finished_scores=tf.fill(finished, IMPOSSIBLE),
+                finished_ids=tf.fill([*finished_shape, max_length], PADDING_ID),
+                finished_scores=tf.fill(finished_shape, IMPOSSIBLE),
             ),
         )
 
@@ -275,7 +270,7 @@ class SearchLoop:
         positions = tf.concat([sentences.positions, positions], axis=2)
         valid_slots = tf.pad(sentences.state.valid_slots, [[0, 0], [0, 0], [0, slots]])
 
-        def unfinished(position: tf.Tensor, state: State, recent: Any) -> tf.Tensor:
+        def has_work(position: tf.Tensor, state: State, recent: Any) -> tf.Tensor:
             return (position < self.block_size) & tf.reduce_any(state.live_log_probs > IMPOSSIBLE)
 
         def extend(position: tf.Tensor, state: State, recent: Any) -> tuple[tf.Tensor, State, Any]:
@@ -284,17 +279,19 @@ class SearchLoop:
             new_slots = all_slots - slots + position * beam_size
             own_slots = tf.range(all_slots) == new_slots + tf.range(beam_size)[:, None]
             state = state._replace(valid_slots=state.valid_slots | own_slots)
-            seen = state.valid_slots
+            visible_slots = state.valid_slots
             if self.attention_window:
-                seen &= positions >= absolute_position - self.attention_window
-            cache = Cache(sentences.fixed, sentences.past, recent, shared)
-            scored = self.step(state.previous_ids, absolute_position, position, seen, cache)
-            state = state._replace(coverage=state.coverage + scored.attention)
-            state = self.rule.extend(state, scored.logits, absolute_position, sentences.limits)
-            return position + 1, state, scored.recent
+                visible_slots &= positions >= absolute_position - self.attention_window
+            cache = Cache(sentences.source_cache, sentences.past, recent, shared)
+            result = self.step(
+                state.previous_ids, absolute_position, position, visible_slots, cache
+            )
+            state = state._replace(coverage=state.coverage + result.attention)
+            state = self.rule.extend(state, result.logits, absolute_position, sentences.limits)
+            return position + 1, state, result.recent
 
         state = sentences.state._replace(valid_slots=valid_slots)
-        position, state, recent = tf.while_loop(unfinished, extend, (tf.constant(0), state, recent))
+        position, state, recent = tf.while_loop(has_work, extend, (tf.constant(0), state, recent))
         past = tf.nest.map_structure(
             lambda old, new: tf.concat([old, new], axis=2), sentences.past, recent
         )
@@ -302,15 +299,15 @@ class SearchLoop:
 
     def _drop_done(self, sentences: _Sentences) -> _Sentences:
         """Drops sentences without a live hypothesis; under XLA, only when there are many."""
-        live = tf.reduce_any(sentences.state.live_log_probs > IMPOSSIBLE, axis=1)
-        count = tf.math.count_nonzero(live, dtype=tf.int32)
+        is_live = tf.reduce_any(sentences.state.live_log_probs > IMPOSSIBLE, axis=1)
+        count = tf.math.count_nonzero(is_live, dtype=tf.int32)
         size = tf.size(sentences.rows)
         if self.xla:
-            shrunk_size = size // _XLA_SHRINKS
+            shrunk_size = size // _XLA_SHRINK_FACTOR
             count = tf.where(count > shrunk_size, size, tf.minimum(count, 1) * shrunk_size)
 
         def drop() -> _Sentences:
-            rows = tf.argsort(tf.where(live, 0, 1), stable=True)[:count]
+            rows = tf.argsort(tf.where(is_live, 0, 1), stable=True)[:count]
             return tf.nest.map_structure(lambda x: tf.gather(x, rows), sentences)
 
         return tf.cond(count == size, lambda: sentences, drop)
@@ -326,15 +323,15 @@ class SearchLoop:
         # Used slots first; the sort is stable.
         slots = tf.argsort(tf.where(is_used, 0, 1), stable=True)
         if self.xla:
-            count = _next_size(count, _XLA_SLOTS)
-            missing = tf.maximum(count - tf.shape(is_used)[1], 0)
+            count = _next_size(count, _MIN_XLA_SLOTS)
+            num_missing = tf.maximum(count - tf.shape(is_used)[1], 0)
         slots = slots[:, :count]
 
         def keep(x: tf.Tensor) -> tf.Tensor:
             x = tf.gather(x, slots, axis=2, batch_dims=1)
             if not self.xla:
                 return x
-            return tf.pad(x, [[0, 0], [0, 0], [0, missing]] + [[0, 0]] * (len(x.shape) - 3))
+            return tf.pad(x, [[0, 0], [0, 0], [0, num_missing]] + [[0, 0]] * (len(x.shape) - 3))
 
         return sentences._replace(
             past=tf.nest.map_structure(keep, sentences.past),
@@ -343,7 +340,7 @@ class SearchLoop:
         )
 
 
-def written(sequences: tf.Tensor, index: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+def write_ids(sequences: tf.Tensor, index: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
     """Returns sequences [B, K, L] with ids [B, K] at `index`."""
     return tf.where(tf.range(tf.shape(sequences)[2]) == index, ids[:, :, None], sequences)
 
@@ -354,5 +351,5 @@ def _next_size(count: tf.Tensor, smallest: int) -> tf.Tensor:
     return tf.gather(sizes, tf.searchsorted(sizes, count[None])[0])
 
 
-def _free_slots(x: tf.Tensor) -> tf.TensorShape:
+def _any_slots(x: tf.Tensor) -> tf.TensorShape:
     return tf.TensorShape([None, x.shape[1], None, *x.shape[3:]])

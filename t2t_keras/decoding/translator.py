@@ -213,8 +213,8 @@ class Translator:
         lines = iter(lines)
         prefixes = None if prefixes is None else iter(prefixes)
         while chunk := list(itertools.islice(lines, self.config.lines_at_once)):
-            chunk_prefixes = (
-                [] if prefixes is None else list(itertools.islice(prefixes, len(chunk)))
+            chunk_prefixes = list(
+                itertools.islice(() if prefixes is None else prefixes, len(chunk))
             )
             if prefixes is not None and len(chunk_prefixes) < len(chunk):
                 raise UserError(
@@ -246,7 +246,7 @@ class Translator:
         num_stages: int | None = None,
         progress: Callable[[int], object] = lambda count: None,
     ) -> None:
-        """Searches for hypotheses of parts; all stages rank them, the first `num_stages` mend them.
+        """Finds hypotheses of parts; all stages rank them, and the first `num_stages` mend them.
 
         Args:
           parts: parts of prepared lines.
@@ -381,8 +381,7 @@ class Translator:
           translations: the results of `translate` for the lines.
 
         Returns:
-          For each line, pairs (source word, target word), numbered by `word_numbers` and sorted by
-          target word.
+          For each line, pairs (source word, target word) of `word_numbers`, sorted by target word.
 
         Raises:
           UserError: the numbers of translations and lines differ, or the model computes NaN.
@@ -404,9 +403,7 @@ class Translator:
     ) -> list[list[tuple[int, int]]]:
         """Aligns lines with the outputs for their parts, see `align`."""
         parts = [part for line in lines for part in line.parts]
-        part_alignments = iter(
-            self.align_parts(parts, [text for texts in outputs for text in texts])
-        )
+        part_alignments = iter(self.align_parts(parts, list(itertools.chain(*outputs))))
         alignments = []
         for line, line_outputs in zip(lines, outputs, strict=True):
             pairs: list[tuple[int, int]] = []

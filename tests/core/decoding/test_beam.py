@@ -329,7 +329,7 @@ def test_no_output_holds_the_word_behind_whatever_sign(tokenizer):
     possible = np.full(len(outputs), True)
     logits = tf.zeros([len(outputs), 1, tokenizer.vocab_size])
     for index, chosen_last in enumerate(outputs.T):
-        allowed = constraints.without_forbidden(logits, outputs[:, None], tf.constant(index))
+        allowed = constraints.mask_forbidden(logits, outputs[:, None], tf.constant(index))
         possible &= np.isfinite(allowed.numpy()[np.arange(len(outputs)), 0, chosen_last])
     texts = tokenizer.decode(outputs)
     holds = np.array([bool(re.search(r"(?<![a-z])abc(?![a-z])", text)) for text in texts])

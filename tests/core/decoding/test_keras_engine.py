@@ -13,7 +13,7 @@ from table_search import plain_beam_search
 
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engine import pad_rows
-from t2t_keras.decoding.keras_engine import LONGEST, BackgroundXlaSearch, Ensemble
+from t2t_keras.decoding.keras_engine import MAX_COMPILED_LENGTH, BackgroundXlaSearch, Ensemble
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.layers import attention
 from t2t_keras.models.transformer import Transformer
@@ -178,7 +178,7 @@ def test_attention_is_returned_only_for_a_coverage_penalty(monkeypatch, with_cov
     monkeypatch.setattr(attention, "restricted_self_attention", counted)
     monkeypatch.setattr(model, "decode_step", step)
     ensemble = Ensemble([model], with_coverage)
-    cache = ensemble.start(tf.constant([[3, 4, 1]]), block_size=2, hypotheses=1)
+    cache = ensemble.start(tf.constant([[3, 4, 1]]), block_size=2, beam_size=1)
     valid_slots = tf.constant([[[True, False]]])
     scored = ensemble.step(tf.constant([[0]]), tf.constant(0), tf.constant(0), valid_slots, cache)
     assert (blocks, scores) == ([1, 1], [with_coverage])
@@ -290,7 +290,7 @@ def test_what_is_compiled_finds_the_same(model, tokenizer, called, monkeypatch):
     check()
     assert called == [True] * len(LINES)
     translator.translate(LINES)
-    ids = np.full([1, LONGEST + 1], 5, np.int32)
+    ids = np.full([1, MAX_COMPILED_LENGTH + 1], 5, np.int32)
     arguments = np.zeros([1, 0], np.int32), np.zeros(1, np.int32)
     assert background(ids, *arguments) is None
     background.wait()
