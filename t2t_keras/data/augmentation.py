@@ -38,7 +38,7 @@ from t2t_keras.text.sentences import PRIVATE_USE
 from t2t_keras.text.tokenizer import Tokenizer
 
 # Share of words with three or more letters that get a typing error.
-_TYPOS = 0.15
+_TYPO_SHARE = 0.15
 # Control tokens in front of a source, as <2de> and <BT>.
 _CONTROL_TOKENS = re.compile(r"(<[^\s<>]+>\s)+")
 _EMOJIS = "😀😂😊😍🤔😭👍🙏🎉🔥❤⭐✅🚀"
@@ -76,11 +76,11 @@ class OnlineAugmentation:
         transform_changes: Mapping[str, Change] | None = None,
     ):
         self._tokenizers, self._seed = (tokenizer.source, tokenizer), seed
-        augment, transform_changes_by_name = augment or {}, transform_changes or {}
+        augment, transform_changes = augment or {}, transform_changes or {}
         names = sorted(augment)  # Sorted: the order of the shares must not change the draws.
         ends = itertools.accumulate(augment[name] for name in names)
         self._changes = [
-            (end, transform_changes_by_name.get(name) or AUGMENTATIONS[name])
+            (end, transform_changes.get(name) or AUGMENTATIONS[name])
             for end, name in zip(ends, names, strict=True)
         ]
         self._samplers = [side.sampler(sampling, nbest) for side in self._tokenizers if sampling]
@@ -99,30 +99,30 @@ class OnlineAugmentation:
         seeds, occurrences = [], Counter[int]()
         for number in numbers.tolist():
             # A mixture may read a pair of a small corpus several times in a step.
-            times = f" {occurrences[number]}" * (occurrences[number] > 0)
-            seeds.append(f"{self._seed} {step} {number}{times}")
+            suffix = f" {occurrences[number]}" * (occurrences[number] > 0)
+            seeds.append(f"{self._seed} {step} {number}{suffix}")
             occurrences[number] += 1
         changes = [choose_change(self._changes, seed) for seed in seeds]
-        # The text of an unknown id is lost.
-        redrawn = [
+        # A pair with an unknown id stays as it is: the id's text is lost.
+        indices = [
             i
             for i, pair in enumerate(zip(*sides, strict=True))
             if (changes[i] or self._samplers) and not any((ids == UNKNOWN_ID).any() for ids in pair)
         ]
-        decoders = zip(self._tokenizers, sides, strict=True)
-        texts = [decoder.decode([rows[i] for i in redrawn]) for decoder, rows in decoders]
+        tokenizers = zip(self._tokenizers, sides, strict=True)
+        texts = [tokenizer.decode([rows[i] for i in indices]) for tokenizer, rows in tokenizers]
         pairs: list[Pair] = list(zip(*texts, strict=True))
-        for row, i in enumerate(redrawn):
+        for row, i in enumerate(indices):
             if change := changes[i]:
                 pairs[row] = change(*pairs[row])
         for side, rows in enumerate(sides):
             lines = [pair[side] for pair in pairs]
             if self._samplers:
-                line_seeds = [f"{seeds[i]} {SIDES[side]}" for i in redrawn]
+                line_seeds = [f"{seeds[i]} {SIDES[side]}" for i in indices]
                 encoded = self._samplers[side].sample(lines, line_seeds)
             else:
                 encoded = self._tokenizers[side].encode(lines)
-            for i, ids in zip(redrawn, encoded, strict=True):
+            for i, ids in zip(indices, encoded, strict=True):
                 rows[i] = ids
         lengths = np.array([list(map(len, pair)) for pair in zip(*sides, strict=True)], np.int32)
         tokens = [ids for pair in zip(*sides, strict=True) for ids in pair]
@@ -140,15 +140,15 @@ class OnlineAugmentation:
 class AugmentedSteps:
     """The augmented examples of each step.
 
-    Pairs of equal length may differ in length once they are augmented; a third of a planned batch
-    would be padding. So several planned steps are augmented together, sorted by length, and divided
+    Augmentation changes the lengths of pairs: a third of a planned batch would be padding. So
+    several planned steps are augmented together, sorted by length, and divided
     again into batches of about equal tokens, in random order.
 
     Args:
       store: the examples as they are stored.
       sampler: plans the steps by the stored lengths.
       augmentation: draws the examples.
-      seed: seed of the order of batches.
+      seed: seed of the order of the batches in a group.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class AugmentedSteps:
     ):
         self._store, self._sampler, self._seed = store, sampler, seed
         self._augmentation = augmentation
-        self._drawn: dict[int, ExampleStore] = {}  # Drawn examples by planned step.
+        self._step_examples: dict[int, ExampleStore] = {}  # By planned step.
         self._steps, self._group = range(0), ExampleStore([], [])
         self._batches: list[np.ndarray] = []
 
@@ -173,17 +173,17 @@ class AugmentedSteps:
         return self._group, self._batches[step - self._steps.start]
 
     def _draw(self, step: int) -> ExampleStore:
-        if step not in self._drawn:
+        if step not in self._step_examples:
             numbers = self._sampler.at(step)
-            self._drawn[step] = self._augmentation.examples(self._store, numbers, step)
-        return self._drawn[step]
+            self._step_examples[step] = self._augmentation.examples(self._store, numbers, step)
+        return self._step_examples[step]
 
     def _begin_group(self, steps: range) -> None:
-        self._steps, self._group = steps, ExampleStore.joined(list(map(self._draw, steps)))
-        self._drawn = {step: drawn for step, drawn in self._drawn.items() if step >= steps.stop}
-        longest = self._group.lengths.max(axis=1)
-        order = np.argsort(longest, kind="stable")
-        ends = np.array([end for _, end in split_by_tokens(longest[order], len(steps))])
+        self._steps, self._group = steps, ExampleStore.concatenate(list(map(self._draw, steps)))
+        later = {step: x for step, x in self._step_examples.items() if step >= steps.stop}
+        self._step_examples, max_sides = later, self._group.lengths.max(axis=1)
+        order = np.argsort(max_sides, kind="stable")
+        ends = np.array([end for _, end in split_by_tokens(max_sides[order], len(steps))])
         # No batch is empty, even if one pair is longer than all others together.
         numbers = np.arange(1, len(steps) + 1)
         spare = np.maximum.accumulate(ends - numbers).clip(0, len(order) - len(steps))
@@ -198,7 +198,7 @@ def choose_change(
     """Returns the change that a seed draws for a pair, or None.
 
     Args:
-      changes: the changes, with the sums of shares up to their own.
+      changes: pairs (cumulative share, change).
       seed: seed of the choice and of the change.
     """
     if not changes:
@@ -256,19 +256,19 @@ def title(source: str, target: str, random: random.Random) -> Pair:
 def typos(source: str, target: str, random: random.Random) -> Pair:
     """Letters of the source swapped, doubled, left out or added, in at least one word."""
     words = re.split(r"(\w+)", source)
-    long = [i for i, word in enumerate(words) if len(word) > 2 and word.isalpha()]
-    wrong = {i for i in long if random.random() < _TYPOS} or {
-        *random.sample(long, min(len(long), 1))
+    long_words = [i for i, word in enumerate(words) if len(word) > 2 and word.isalpha()]
+    typo_indices = {i for i in long_words if random.random() < _TYPO_SHARE} or {
+        *random.sample(long_words, min(len(long_words), 1))
     }
-    for i in sorted(wrong):
-        words[i] = _typo(words[i], random)
+    for i in sorted(typo_indices):
+        words[i] = _with_typo(words[i], random)
     return "".join(words), target
 
 
-def _typo(word: str, random: random.Random) -> str:
+def _with_typo(word: str, random: random.Random) -> str:
     # People seldom mistype the first letter.
-    cut = random.randrange(1, len(word))
-    before, letter, after = word[:cut], word[cut], word[cut + 1 :]
+    index = random.randrange(1, len(word))
+    before, letter, after = word[:index], word[index], word[index + 1 :]
     other_letter = random.choice(word.lower())
     kinds = [
         f"{before[:-1]}{letter}{before[-1]}{after}"

@@ -15,7 +15,7 @@ from t2t_keras.data.dataset import SIDES, ExampleStore
 from t2t_keras.data.mixing import Mixture
 from t2t_keras.errors import UserError
 
-# With fixed shapes, as every new shape is compiled, batches are padded to 8, 12, 16, 24, 32 ...
+# Fixed shapes have these lengths, 8, 12, 16, 24, 32 ..., as every new shape is compiled.
 _FIXED_LENGTHS = [length << doubled for doubled in range(27) for length in (8, 12)]
 
 
@@ -29,8 +29,8 @@ class TokenBatchSampler:
 
     Args:
       lengths: [examples, 2], tokens of source and target; EOS counts, padding does not.
-      batch_tokens: most tokens of a step on either side, without padding.
-      max_length: most tokens of an example on either side.
+      batch_tokens: maximum tokens of a step on either side, without padding.
+      max_length: maximum tokens of an example on either side.
       seed: seed of the shuffling.
       mix: `Problem.mix`, the shares of the corpora; () = all pairs of all corpora.
       until: `Problem.mix_until`.
@@ -54,8 +54,8 @@ class TokenBatchSampler:
         until: Sequence[Mapping[str, float]] = (),
         corpora: Mapping[str, int] = {},
     ):
-        longest = lengths.max(axis=1) if len(lengths) else np.zeros(0, np.int32)
-        self._usable = np.flatnonzero(longest <= max_length)
+        max_sides = lengths.max(axis=1) if len(lengths) else np.zeros(0, np.int32)
+        self._usable = np.flatnonzero(max_sides <= max_length)
         self.left_out = len(lengths) - len(self._usable)
         if not len(self._usable):
             raise UserError(
@@ -63,7 +63,7 @@ class TokenBatchSampler:
                 f"tokens per side. Raise max_length.",
                 code="nothing_left",
             )
-        self.max_side = int(longest[self._usable].max())
+        self.max_side = int(max_sides[self._usable].max())
         if self.max_side > batch_tokens:
             raise UserError(
                 f"A pair has {self.max_side} tokens on a side, more than batch_tokens="
@@ -87,8 +87,8 @@ class TokenBatchSampler:
             examples = self._mixture.round(epoch) if self._mixture else self._usable
             order = random.permutation(examples)
             # NumPy sorts 16 bits in linear time.
-            longest = self._lengths[order].max(axis=1).astype(np.uint16)
-            batches = self._cut(order[np.argsort(longest, kind="stable")])
+            max_sides = self._lengths[order].max(axis=1).astype(np.uint16)
+            batches = self._cut(order[np.argsort(max_sides, kind="stable")])
             self._planned = epoch, [batches[i] for i in random.permutation(len(batches))]
         return self._planned[1]
 
@@ -98,7 +98,7 @@ class TokenBatchSampler:
         return self.epoch(epoch)[step - self._first_steps[epoch]]
 
     def step_group(self, step: int, size: int) -> range:
-        """Returns the group of a step; an epoch has groups of `size` steps, and a smaller last."""
+        """Returns a step's group of `size` steps; the last group of an epoch may be smaller."""
         epoch = self._epoch_of(step)
         first, next_first = self._first_steps[epoch : epoch + 2]
         start = step - (step - first) % size
@@ -120,13 +120,13 @@ class TokenBatchSampler:
     def max_padded_tokens(self, replicas: int, fixed_shapes: bool) -> int:
         """Returns the smallest microbatch with which no step of the first epoch is accumulated.
 
-        That is the largest number of tokens per side, padding included, of a replica.
+        That is the maximum of tokens per side, padding included, that a replica gets in a step.
         """
         max_tokens = 0
         for batch in self.epoch(0):
-            longest = _padded_lengths(np.sort(self._lengths[batch].max(axis=1)), fixed_shapes)
-            for start, end in split_by_tokens(longest, replicas):
-                max_tokens = max(max_tokens, (end - start) * int(longest[end - 1]))
+            lengths = _padded_lengths(np.sort(self._lengths[batch].max(axis=1)), fixed_shapes)
+            for start, end in split_by_tokens(lengths, replicas):
+                max_tokens = max(max_tokens, (end - start) * int(lengths[end - 1]))
         return max_tokens
 
     def _cut(self, order: np.ndarray) -> list[np.ndarray]:
@@ -152,39 +152,39 @@ def split_batch(
     replicas: int,
     fixed_shapes: bool = False,
 ) -> list[list[np.ndarray]]:
-    """Divides a step's examples by length; returns the part of each microbatch and replica.
+    """Divides a step's examples by length; returns a part per microbatch and replica.
 
     Args:
       lengths: the lengths of all examples, [examples, 2].
       indices: the step's examples.
-      microbatch_tokens: most tokens of a part on either side, padding included.
+      microbatch_tokens: maximum tokens of a part on either side, padding included.
       replicas: number of replicas.
       fixed_shapes: whether `make_batch` pads to fixed lengths.
     """
-    longest = lengths[indices].max(axis=1)
-    order = np.argsort(longest, kind="stable")
-    indices, longest = indices[order], _padded_lengths(longest[order], fixed_shapes)
-    for rounds in itertools.count(1):
-        parts = split_by_tokens(longest, rounds * replicas)
+    max_sides = lengths[indices].max(axis=1)
+    order = np.argsort(max_sides, kind="stable")
+    indices, max_sides = indices[order], _padded_lengths(max_sides[order], fixed_shapes)
+    for num_microbatches in itertools.count(1):
+        parts = split_by_tokens(max_sides, num_microbatches * replicas)
         if all(
-            end - start <= 1 or (end - start) * longest[end - 1] <= microbatch_tokens
+            end - start <= 1 or (end - start) * max_sides[end - 1] <= microbatch_tokens
             for start, end in parts
         ):
             break
     # Parts of similar length run at the same time, so that no replica waits for a longer part.
     return [
-        [indices[slice(*parts[turn * replicas + replica])] for replica in range(replicas)]
-        for turn in range(rounds)
+        [indices[slice(*parts[first + replica])] for replica in range(replicas)]
+        for first in range(0, num_microbatches * replicas, replicas)
     ]
 
 
-def split_by_tokens(longest: np.ndarray, count: int) -> list[tuple[int, int]]:
+def split_by_tokens(lengths: np.ndarray, count: int) -> list[tuple[int, int]]:
     """Divides sorted lengths into `count` parts of about equal tokens; returns their bounds."""
-    totals = np.cumsum(longest, dtype=np.int64)
+    totals = np.cumsum(lengths, dtype=np.int64)
     goals = totals[-1] * np.arange(1, count) / count
     # Cut at the nearest boundary, so that the last part does not collect all remainders.
-    cuts = np.searchsorted(totals - longest / 2, goals)
-    bounds = [0, *np.maximum.accumulate(cuts).tolist(), len(longest)]
+    cuts = np.searchsorted(totals - lengths / 2, goals)
+    bounds = [0, *np.maximum.accumulate(cuts).tolist(), len(lengths)]
     return list(itertools.pairwise(bounds))
 
 
@@ -209,12 +209,12 @@ class RemoteBatch:
 
 
 class Replicas(Protocol):
-    """The replicas of a training; a backend's `Step` has these attributes.
+    """The replicas of a training run; a backend's `Step` has these attributes.
 
     Attributes:
       num_replicas: number of replicas of all workers together.
       local_replicas: numbers of this process's replicas.
-      fixed_shapes: whether each new shape is compiled, so that there should be few.
+      fixed_shapes: whether every new shape is compiled, so there should be few.
     """
 
     num_replicas: int
@@ -242,17 +242,17 @@ def replica_batches(
 
 
 def make_batch(store: ExampleStore, indices: np.ndarray, fixed_tokens: int = 0) -> Batch:
-    """Reads and pads examples; no examples become one row of padding.
+    """Reads and pads examples; without examples, the batch is one row of padding.
 
-    With `fixed_tokens` (per side) only few shapes occur: the length is rounded up to one of
-    `_FIXED_LENGTHS`, and rows are added up to `fixed_tokens` / length.
+    With `fixed_tokens` (per side) there are few shapes: the length is rounded up to one of
+    `_FIXED_LENGTHS`, and rows of padding are added up to `fixed_tokens` / length.
     """
     sides = [np.zeros((1, 1), np.int32)] * 2
     if len(indices):
         sides = [store.padded(indices, side) for side in SIDES]
     if fixed_tokens:
-        longest = np.array(max(side.shape[1] for side in sides))
-        length = int(_padded_lengths(longest, fixed_shapes=True))
+        max_side = np.array(max(side.shape[1] for side in sides))
+        length = int(_padded_lengths(max_side, fixed_shapes=True))
         rows = max(len(sides[0]), fixed_tokens // length)
         sides = [
             np.pad(side, [(0, rows - side.shape[0]), (0, length - side.shape[1])]) for side in sides

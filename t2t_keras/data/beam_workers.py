@@ -30,12 +30,12 @@ _FUNCTION, _ARGUMENTS, _RESULT, _FAILURE = "function", "arguments", "result", "f
 # Workers need the same versions of these packages; others do not matter.
 _PACKAGES = ("t2t_keras", "sentencepiece", "py3langid")
 _INTERRUPTED = 130  # Shells report this for SIGINT.
-_loading = threading.Lock()
+_load_lock = threading.Lock()
 
 
 @contextlib.contextmanager
 def beam_workers(
-    runner: str, options: Sequence[str], shared_dir: Path, reads: Iterable[Path]
+    runner: str, options: Sequence[str], shared_dir: Path, input_files: Iterable[Path]
 ) -> Iterator[Call]:
     """Yields a `Call` that runs its calls in pipelines; a first pipeline checks a worker.
 
@@ -43,7 +43,7 @@ def beam_workers(
       runner: name of a runner, such as "FlinkRunner".
       options: pipeline options, each "name=value" or "name".
       shared_dir: absolute path of a folder that all machines share, for the files of calls.
-      reads: absolute paths of the files that calls read.
+      input_files: absolute paths of the files that calls read.
 
     Raises:
       UserError: as `check_beam`; or a pipeline fails, a worker has other versions or does not see
@@ -55,17 +55,17 @@ def beam_workers(
     numbers = itertools.count()
 
     def call(function: Callable, arguments: Iterable[tuple]) -> Iterator:
-        calls = folder / str(next(numbers))
-        count = _write_calls(calls, function, arguments)
+        call_dir = folder / str(next(numbers))
+        count = _write_calls(call_dir, function, arguments)
         if count:
-            _run_pipeline(runner, options, calls, count)
+            _run_pipeline(runner, options, call_dir, count)
         for number in range(count):
-            with reading(_path(calls, number, _RESULT)) as file:
+            with reading(_path(call_dir, number, _RESULT)) as file:
                 result = pickle.load(file)
             yield result
 
     try:
-        files = {str(path): path.stat().st_size for path in reads}
+        files = {str(path): path.stat().st_size for path in input_files}
         print(f"Asking a worker of {runner} whether it sees {shared_dir} ...", flush=True)
         list(call(_check_files, [(files,)]))
         yield call
@@ -104,29 +104,29 @@ def _pipeline(runner: str, options: Sequence[str]) -> Any:
         ) from error
 
 
-def _path(calls: Path, number: int, kind: str) -> Path:
-    return calls / f"{number}.{kind}"
+def _path(call_dir: Path, number: int, kind: str) -> Path:
+    return call_dir / f"{number}.{kind}"
 
 
-def _write_calls(calls: Path, function: Callable, arguments: Iterable[tuple]) -> int:
+def _write_calls(call_dir: Path, function: Callable, arguments: Iterable[tuple]) -> int:
     """Writes the files that workers need; returns the number of calls."""
     # Workers import the user's directories first, as they may define the function.
-    needed = registry.user_directories, _versions(), pickle.dumps(function)
-    write_atomically(calls / _FUNCTION, pickle.dumps(needed))
+    content = registry.user_directories, _versions(), pickle.dumps(function)
+    write_atomically(call_dir / _FUNCTION, pickle.dumps(content))
     count = 0
     for count, call_arguments in enumerate(arguments, 1):
-        write_atomically(_path(calls, count - 1, _ARGUMENTS), pickle.dumps(call_arguments))
+        write_atomically(_path(call_dir, count - 1, _ARGUMENTS), pickle.dumps(call_arguments))
     return count
 
 
-def _run_pipeline(runner: str, options: Sequence[str], calls: Path, count: int) -> None:
+def _run_pipeline(runner: str, options: Sequence[str], call_dir: Path, count: int) -> None:
     """Executes all calls; raises the error of a worker."""
     import apache_beam
 
     pipeline = _pipeline(runner, options)
     # Without the shuffle a runner would give all calls to one worker.
     numbers = pipeline | apache_beam.Create(range(count)) | apache_beam.Reshuffle()
-    _ = numbers | "Call" >> apache_beam.Map(functools.partial(_do_call, calls))
+    _ = numbers | "Call" >> apache_beam.Map(functools.partial(_do_call, call_dir))
     try:
         result = pipeline.run()
         try:
@@ -140,17 +140,17 @@ def _run_pipeline(runner: str, options: Sequence[str], calls: Path, count: int) 
         raise UserError(
             f"The pipeline of {runner} failed: {_reason(error)}", code="pipeline_failed"
         ) from error
-    if (calls / _FAILURE).exists():
+    if (call_dir / _FAILURE).exists():
         failure = read_json(
-            calls / _FAILURE, "Run the same command again.", ("text", "status", "code")
+            call_dir / _FAILURE, "Run the same command again.", ("text", "status", "code")
         )
         if failure["status"] == _INTERRUPTED:
             raise KeyboardInterrupt
         raise UserError(failure["text"], failure["status"], code=failure["code"])
-    if not all(_path(calls, number, _RESULT).exists() for number in range(count)):
+    if not all(_path(call_dir, number, _RESULT).exists() for number in range(count)):
         raise UserError(
-            f"The pipeline of {runner} ended as {state}, but results are missing in {calls}. Run "
-            f"the same command again; --data_dir must be on a file system that all machines share.",
+            f"The pipeline of {runner} ended as {state}, but {call_dir} lacks results. Run the "
+            f"same command again; --data_dir must be on a file system that all machines share.",
             code="incomplete_data",
         )
 
@@ -163,21 +163,21 @@ def _reason(error: Exception) -> str:
     return line if user_errors else f"{type(error).__name__}: {line}"
 
 
-def _do_call(calls: Path, number: int) -> None:
+def _do_call(call_dir: Path, number: int) -> None:
     """Executes a call in a worker, and writes its result or the record of its failure."""
     host = socket.gethostname()
-    if not calls.exists():
+    if not call_dir.exists():
         raise UserError(
-            f"A worker on {host} sees no {calls}: --data_dir must be on a file system that all "
+            f"A worker on {host} sees no {call_dir}: --data_dir must be on a file system that all "
             f"machines share under the same path.",
             code="folder_not_shared",
         )
-    if (calls / _FAILURE).exists():
+    if (call_dir / _FAILURE).exists():
         return  # Another call has failed.
     try:
-        function = _function(calls)
-        arguments = pickle.loads(_path(calls, number, _ARGUMENTS).read_bytes())
-        write_atomically(_path(calls, number, _RESULT), pickle.dumps(function(*arguments)))
+        function = _function(call_dir)
+        arguments = pickle.loads(_path(call_dir, number, _ARGUMENTS).read_bytes())
+        write_atomically(_path(call_dir, number, _RESULT), pickle.dumps(function(*arguments)))
     except (UserError, OSError) as error:
         text, status, code = str(error), 2, "not_read"
         if isinstance(error, UserError):
@@ -185,20 +185,20 @@ def _do_call(calls: Path, number: int) -> None:
         elif error.filename:
             text = f"{error.filename}: {error.strerror}."
         failure = {"text": f"{text} (On {host}.)", "status": status, "code": code}
-        write_json(calls / _FAILURE, failure)
+        write_json(call_dir / _FAILURE, failure)
     except KeyboardInterrupt:  # The direct runner would turn it into another error.
-        write_json(calls / _FAILURE, {"text": "", "status": _INTERRUPTED, "code": ""})
+        write_json(call_dir / _FAILURE, {"text": "", "status": _INTERRUPTED, "code": ""})
 
 
-def _function(calls: Path) -> Callable:
-    with _loading:  # A worker may have several threads.
-        return _load_function(calls)
+def _function(call_dir: Path) -> Callable:
+    with _load_lock:  # A worker may have several threads.
+        return _load_function(call_dir)
 
 
 @functools.lru_cache(maxsize=1)
-def _load_function(calls: Path) -> Callable:
+def _load_function(call_dir: Path) -> Callable:
     """Returns the function to call; raises `UserError` if versions differ here."""
-    directories, versions, function = pickle.loads((calls / _FUNCTION).read_bytes())
+    directories, versions, function = pickle.loads((call_dir / _FUNCTION).read_bytes())
     if mismatches := differences(versions, _versions()):
         text = "; ".join(mismatches).replace("requested", "a worker has")
         raise UserError(
@@ -218,10 +218,10 @@ def _versions() -> dict[str, Any]:
 def _check_files(files: Mapping[str, int]) -> None:
     for name, size in files.items():
         path = Path(name)
-        seen = path.stat().st_size if path.is_file() else 0
-        if seen != size:
+        worker_size = path.stat().st_size if path.is_file() else 0
+        if worker_size != size:
             raise UserError(
-                f"A worker sees {seen:,} bytes of {name}, expected {size:,}. --tmp_dir must be on "
-                f"a file system that all machines share under the same path.",
+                f"A worker sees {worker_size:,} bytes of {name}, expected {size:,}. --tmp_dir must "
+                f"be on a file system that all machines share under the same path.",
                 code="folder_not_shared",
             )

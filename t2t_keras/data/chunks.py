@@ -33,9 +33,8 @@ class FileChunk(CorpusInfo):
             raise
         except ValueError as error:
             raise UserError(
-                "{} or {} changed while it was read. Run the same command again.".format(
-                    *self.paths
-                ),
+                f"{self.paths[0]} or {self.paths[1]} changed while it was read. Run the same "
+                f"command again.",
                 code="file_changed",
             ) from error
 
@@ -91,28 +90,28 @@ def split_chunks(
                 for first in range(0, len(pairs), chunk_pairs)
             ]
         return splits
-    plain = iter(plain_text([*itertools.chain(*files.values())], Path(tmp_dir)))
+    plain_files = iter(plain_text([*itertools.chain(*files.values())], Path(tmp_dir)))
     for split, texts in files.items():
         file_chunks: list[Chunk] = []
         for text in texts:
-            source, target = next(plain)
+            source, target = next(plain_files)
             paths = (target, source) if problem.reverse else (source, target)
             file_chunks += _file_chunks(paths, chunk_pairs, problem.corpus_info(text))
         splits[split] = file_chunks
     return splits
 
 
-def evenly_spread(
+def spread_lines(
     chunks: Sequence[Chunk],
     limit: int,
     sides: Collection[int] = (0, 1),
     prepare: Callable[[str, str], tuple[str, str]] | None = None,
 ) -> Iterator[str]:
-    """Yields the lines of at most `limit` pairs, evenly spread over the chunks, if usable.
+    """Yields the usable lines of at most `limit` pairs, evenly spread over the chunks.
 
     Args:
       chunks: the chunks of the training set.
-      limit: largest number of pairs.
+      limit: maximum number of pairs.
       sides: 0 = source, 1 = target.
       prepare: `Problem.prepare_pair`, if it changes pairs.
     """
@@ -128,7 +127,7 @@ def evenly_spread(
 
 
 def spread_pairs(chunks: Sequence[Chunk], limit: int) -> Iterator[tuple[str, str]]:
-    """Yields at most `limit` pairs, evenly spread over the chunks, without unusable ones."""
+    """Yields the usable ones of at most `limit` pairs, evenly spread over the chunks."""
     for source, target in _spread(chunks, limit):
         with contextlib.suppress(UnicodeDecodeError):
             yield normalized(source.decode("utf-8")), normalized(target.decode("utf-8"))
@@ -143,7 +142,7 @@ def _spread(chunks: Sequence[Chunk], limit: int) -> Iterator[tuple[bytes, bytes]
 
 
 def _file_chunks(
-    paths: tuple[Path, Path], chunk_pairs: int, shared: CorpusInfo
+    paths: tuple[Path, Path], chunk_pairs: int, info: CorpusInfo
 ) -> Iterator[FileChunk]:
     (count, source_offsets), (target_count, target_offsets) = (
         line_offsets(path, chunk_pairs) for path in paths
@@ -160,4 +159,4 @@ def _file_chunks(
         )
     offsets = zip(source_offsets, target_offsets, strict=True)
     for first, pair in zip(range(0, count, chunk_pairs), offsets, strict=True):
-        yield FileChunk(paths, pair, first + 1, min(chunk_pairs, count - first), **vars(shared))
+        yield FileChunk(paths, pair, first + 1, min(chunk_pairs, count - first), **vars(info))

@@ -12,9 +12,9 @@ example, both ending in EOS; and `<stem>.lengths.npy`, int32 [examples, 2].
                       "left_out": {reason: {"count": n, "first": ["train.en:17", ...]}}}, ...},
  "files": {file name: {"size": bytes, "sha256": hex}}}
 ```
-Numbers of tokens include EOS. Opening a file compares its size and checksum. The large files of the
-training set's tokens are an exception: `BackgroundCheck` compares their checksums while a training
-begins.
+Numbers of tokens include EOS. Opening a file compares its size and checksum with the manifest.
+For the large files of the training set's tokens `BackgroundCheck` compares the checksums, while
+training begins.
 """
 
 import dataclasses
@@ -72,14 +72,14 @@ class ExampleStore:
     def __init__(self, tokens: Sequence[np.ndarray], lengths: Sequence[np.ndarray]):
         self._tokens = tokens
         self.lengths = np.concatenate([np.zeros((0, 2), np.int32), *lengths])
-        # Index of each shard's first example, and each example's first token within its shard.
-        self._firsts = np.cumsum([0, *map(len, lengths)])[:-1]
+        # Number of each shard's first example; position of each example in its shard's tokens.
+        self._shard_starts = np.cumsum([0, *map(len, lengths)])[:-1]
         totals = [shard.sum(axis=1, dtype=np.int64) for shard in lengths]
         starts = [np.cumsum(shard) - shard for shard in totals]
-        self._starts = np.concatenate([np.zeros(0, np.int64), *starts])
+        self._token_starts = np.concatenate([np.zeros(0, np.int64), *starts])
 
     @classmethod
-    def joined(cls, stores: "Sequence[ExampleStore]") -> "ExampleStore":
+    def concatenate(cls, stores: "Sequence[ExampleStore]") -> "ExampleStore":
         """Concatenates several stores."""
         return cls(
             [tokens for store in stores for tokens in store._tokens],
@@ -92,9 +92,9 @@ class ExampleStore:
     def rows(self, numbers: np.ndarray, side: str) -> list[np.ndarray]:
         """Returns the ids of the "source" or "target" of each example."""
         column = SIDES.index(side)
-        starts = self._starts[numbers] + column * self.lengths[numbers, 0]
+        starts = self._token_starts[numbers] + column * self.lengths[numbers, 0]
         ends = starts + self.lengths[numbers, column]
-        shards = np.searchsorted(self._firsts, numbers, side="right") - 1
+        shards = np.searchsorted(self._shard_starts, numbers, side="right") - 1
         spans = zip(shards.tolist(), starts.tolist(), ends.tolist(), strict=True)
         return [self._tokens[shard][start:end] for shard, start, end in spans]
 
@@ -133,7 +133,7 @@ class Generated:
 
     @functools.cached_property
     def augmentations(self) -> dict[str, Change]:
-        """The kinds of `Problem.augment` that the problem's transforms add, by name."""
+        """The changes that the problem's transforms add to those of `Problem.augment`, by name."""
         changes = {}
         for name, transform in self.problem.pair_transforms.items():
             if transform.augments:
@@ -144,7 +144,7 @@ class Generated:
         return changes
 
     def open_examples(self, split: str) -> ExampleStore:
-        """Opens the encoded examples of a split; of "train", reads only the lengths."""
+        """Opens the encoded examples of a split; for "train" it reads only the lengths at once."""
         self._check_split(split, list(self.manifest["splits"]))
         tokens, lengths = [], []
         for stem in self.manifest["splits"][split]["shards"]:
@@ -196,7 +196,7 @@ class Generated:
             raise _damaged_data(path, "it is not an array") from error
 
     def _path(self, name: str, compare: bool = True) -> Path:
-        """Returns the path of a file whose size, and checksum if `compare`, are as recorded."""
+        """Returns a file's path, after comparing its size and, if `compare`, its checksum."""
         path, record = self.directory / name, self.manifest["files"][name]
         expected = f"{record['size']:,}"
         got = f"{path.stat().st_size:,}" if path.exists() else "no such file"
@@ -214,7 +214,7 @@ class BackgroundCheck(threading.Thread):
     """Compares the checksums of all files of some data in a thread, while they are used."""
 
     def __init__(self, generated: Generated):
-        # A daemon: the process does not wait for it at its end.
+        # A daemon thread, so that the process can exit without waiting for it.
         super().__init__(name="t2t_keras compares checksums", daemon=True)
         self._generated = generated
         self._error: UserError | None = None
@@ -227,7 +227,7 @@ class BackgroundCheck(threading.Thread):
         except UserError as error:
             self._error = error
 
-    def require(self, wait: bool = False) -> None:
+    def raise_if_damaged(self, wait: bool = False) -> None:
         """Raises `UserError` if a damaged file was found; `wait` = compare all files first."""
         if wait:
             self.join()
@@ -258,28 +258,28 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
     manifest = read_manifest(directory, problem)
     # Settings that were introduced after the data was made had their defaults.
     recorded = type(problem)().config() | manifest["config"]
-    requested = {
-        name: value for name, value in problem.config().items() if name not in problem.not_in_data
-    }
+    requested = problem.config()
+    for name in problem.non_data_settings:
+        del requested[name]
     if as_text:
         not_for_text = problem.config(of_test_set=False).keys() - _LANGUAGES
         requested = {name: value for name, value in requested.items() if name not in not_for_text}
     # The vocabulary may have been moved: its checksum counts, not its path.
-    names = [name for name in ("vocab_file", "source_vocab_file") if name in requested]
-    if any(requested[name] and requested[name] != recorded[name] for name in names):
+    file_settings = [name for name in ("vocab_file", "source_vocab_file") if name in requested]
+    if any(requested[name] and requested[name] != recorded[name] for name in file_settings):
         vocabulary = problem.load_vocabulary()
         if vocabulary and vocabulary.checksum == manifest["vocabulary"]["sha256"]:
-            requested |= {name: recorded[name] for name in names}
+            requested |= {name: recorded[name] for name in file_settings}
     # `Problem.resolved` decided these.
-    decided = {name: recorded[name] for name, value in requested.items() if value == "auto"}
-    mismatches = differences({name: recorded[name] for name in requested}, requested | decided)
+    resolved = {name: recorded[name] for name, value in requested.items() if value == "auto"}
+    mismatches = differences({name: recorded[name] for name in requested}, requested | resolved)
     if mismatches:
         raise UserError(
             f"The data in {directory} was made with different settings ({'; '.join(mismatches)}). "
             f"Give the same --problem_config, or another --data_dir and run t2t-datagen.",
             code="other_settings",
         )
-    generated = Generated(dataclasses.replace(problem, **decided), directory, manifest)
+    generated = Generated(dataclasses.replace(problem, **resolved), directory, manifest)
     if problem.mix and not as_text:
         stages_of(problem.mix, problem.mix_until, generated.corpora)
     return generated
@@ -301,11 +301,11 @@ def datagen_command(problem: Problem, data_dir: str | Path, tmp_dir: str | Path 
 
 
 def read_manifest(directory: Path, problem: Problem | None = None) -> dict[str, Any]:
-    """Returns the manifest of a complete set.
+    """Returns the manifest of complete data.
 
     Raises:
-      UserError: it is missing or incomplete; the text ends with the command that makes the data
-        of `problem`.
+      UserError: the data is missing or incomplete; the message ends with the command that
+        makes the data of `problem`.
     """
     path, command = directory / MANIFEST_FILE, " t2t-datagen"
     if problem:

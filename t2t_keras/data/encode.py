@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from t2t_keras import registry
 from t2t_keras.data.dataset import write_shard
-from t2t_keras.data.filters import BUILT_IN, in_other_language, versions_with
+from t2t_keras.data.filters import BUILT_IN_FILTERS, data_versions, in_other_language
 from t2t_keras.data.problem import Chunk, Pair, Problem
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import write_json
@@ -50,11 +50,11 @@ def workers(count: int) -> Iterator[Call]:
     def call(function: Callable, arguments: Iterable[tuple]) -> Iterator:
         # Ctrl-C reaches all processes of a terminal, but only this one must handle it. Workers
         # start here, and inherit the blocked signal.
-        unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             return pool.map(function, *zip(*arguments, strict=True))
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
+            signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
 
     try:
         yield call
@@ -85,13 +85,13 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-# Locations (file:line) shown for each reason to leave out pairs.
-_LOCATIONS = 5
+# Maximum locations (file:line) in the report of a reason to leave out pairs.
+_MAX_LOCATIONS = 5
 # Increase it when a change of the code makes different shards from the same text.
 _ENCODER_VERSION = 3
 
 # A shard's record and, for dev or test, the texts of its pairs.
-Encoded = tuple[dict[str, Any], list[Pair]]
+EncodedChunk = tuple[dict[str, Any], list[Pair]]
 
 
 def encode_chunk(
@@ -102,7 +102,7 @@ def encode_chunk(
     stem: str,
     chunk: Chunk,
     duplicates: bytes = b"",
-) -> Encoded:
+) -> EncodedChunk:
     """Encodes a chunk and writes it as a shard, and its record to `<stem>.json`.
 
     Only training pairs are filtered. Dev and test sets keep all sentences, so that scores are
@@ -118,14 +118,14 @@ def encode_chunk(
       duplicates: a bit for each pair, set if it repeats an earlier one; b"" = none does.
     """
     pairs = _Pairs(chunk)
-    train = split == "train"
-    if train:
+    is_train = split == "train"
+    if is_train:
         _filter_text(pairs, problem, chunk.languages or problem.languages(), duplicates)
     front = f"{chunk.prefix} " if chunk.prefix else ""
     prepared = [problem.prepare_pair(*pair) for pair in pairs.texts]
     sources = tokenizer.source.encode([front + source for source, _ in prepared])
     targets = tokenizer.encode([target for _, target in prepared])
-    if train:
+    if is_train:
         sources, targets = _filter_lengths(pairs, problem, sources, targets)
     record = {
         "stem": stem,
@@ -143,36 +143,37 @@ def encode_chunk(
         "left_out": pairs.left_out,
     }
     write_json(directory / f"{stem}.json", record)
-    return record, ([] if train else [(front + source, target) for source, target in pairs.texts])
+    texts = [] if is_train else [(front + source, target) for source, target in pairs.texts]
+    return record, texts
 
 
-def add_left_out(total: dict[str, Any], reason: str, count: int, first: Sequence[str]) -> None:
-    """Adds a number of left-out pairs to `total`, with the reason and the first locations."""
-    entry = total.setdefault(reason, {"count": 0, "first": []})
+def add_left_out(left_out: dict[str, Any], reason: str, count: int, first: Sequence[str]) -> None:
+    """Adds a number of pairs to `left_out`, with the reason and the first locations."""
+    entry = left_out.setdefault(reason, {"count": 0, "first": []})
     entry["count"] += count
-    entry["first"] += first[: _LOCATIONS - len(entry["first"])]
+    entry["first"] += first[: _MAX_LOCATIONS - len(entry["first"])]
 
 
-def made_from_of(
+def data_origin(
     problem: Problem, plan: Mapping[str, Sequence[Chunk]], chunk_pairs: int
 ) -> dict[str, Any]:
-    """Returns all that determines the data, except the vocabulary; {} if the text is generated."""
+    """Returns what determines the data, except the vocabulary; {} if the text is generated."""
     chunks = list(itertools.chain.from_iterable(plan.values()))
     if not all(chunk.paths for chunk in chunks):
         return {}
-    source = {path.absolute(): path.stat() for chunk in chunks for path in chunk.paths}
+    stats = {path.absolute(): path.stat() for chunk in chunks for path in chunk.paths}
     return {
         "encoder": _ENCODER_VERSION,
-        "versions": versions_with(problem.filters),
+        "versions": data_versions(problem.filters),
         "problem": problem.name,
         "config": problem.config(),
         "chunk_pairs": chunk_pairs,
-        "files": [[str(path), stat.st_size, stat.st_mtime_ns] for path, stat in source.items()],
+        "files": [[str(path), stat.st_size, stat.st_mtime_ns] for path, stat in stats.items()],
     }
 
 
 def digest_of(made_from: Mapping[str, Any]) -> str:
-    """Returns a digest of `made_from_of`'s result, without settings and folders; "" for {}."""
+    """Returns a digest of a `data_origin`, without settings and folders; "" for {}."""
     if not made_from:
         return ""
     files = [[Path(path).name, *stat] for path, *stat in made_from["files"]]
@@ -222,13 +223,13 @@ class _Pairs:
           at_target: bool per pair, whether the report shows its target's location instead of its
             source's.
         """
-        mask = np.asarray(faulty, bool).reshape(-1)
-        sides = np.zeros(len(mask), bool) if at_target is None else np.asarray(at_target)
-        rows, remaining = np.flatnonzero(mask), np.flatnonzero(~mask)
+        is_faulty = np.asarray(faulty, bool).reshape(-1)
+        sides = np.zeros(len(is_faulty), bool) if at_target is None else np.asarray(at_target)
+        rows, remaining = np.flatnonzero(is_faulty), np.flatnonzero(~is_faulty)
         if len(rows):
             first = [
                 self._chunk.location(self._numbers[row], int(sides[row]))
-                for row in rows[:_LOCATIONS]
+                for row in rows[:_MAX_LOCATIONS]
             ]
             add_left_out(self.left_out, reason, len(rows), first)
             self._numbers = [self._numbers[row] for row in remaining]
@@ -265,7 +266,7 @@ def _filter_text(
         )
         pairs.leave_out("in another language", wrong_sources | wrong_targets)
     for name in names:
-        if name not in BUILT_IN:
+        if name not in BUILT_IN_FILTERS:
             judge = FILTERS[name]
             pairs.leave_out(f"by {name}", [judge(*pair) for pair in pairs.texts])
 

@@ -5,7 +5,7 @@
 | `duplicates` | a pair that repeats an earlier one on both sides |
 | `identical` | a pair whose sides are equal |
 | `language` | a pair with a side in another language; see `in_other_language` |
-| `length_ratio` | a pair with a side of over `max_length_ratio` times the other's tokens |
+| `length_ratio` | a pair with over `max_length_ratio` times as many tokens on one side |
 
 `registry.register_filter` adds others.
 """
@@ -26,20 +26,20 @@ from t2t_keras.errors import UserError, missing_package, suggest
 from t2t_keras.registry import FILTERS
 from t2t_keras.text.files import is_blank, normalized, read_lines
 
-BUILT_IN = ("duplicates", "identical", "language", "length_ratio")
+BUILT_IN_FILTERS = ("duplicates", "identical", "language", "length_ratio")
 
-# py3langid's time grows with the number of characters; more characters hardly help.
+# py3langid reads only these: its time grows with their number, and more hardly help.
 _SAMPLE_CHARACTERS = 100
-# With this confidence it rejects at most 2 in 1,000 correct English, German and French lines, and
-# recognises 92 to 98 % of the lines in another language.
+# At this confidence py3langid rejects at most 2 in 1,000 correct English, German and French lines,
+# and recognises 92 to 98 % of the lines in another language.
 _MIN_CONFIDENCE = 0.5
-# Sample size of checks of a corpus's language. With fewer than the minimum they are skipped.
+# Lines that are sampled to check a corpus's language; with fewer, there is no check.
 _SAMPLE_LINES, _MIN_LINES = 200, 20
 
 
 def check_filters(names: Sequence[str], languages: Iterable[str]) -> None:
     """Raises `UserError` for an unknown filter or language."""
-    known = [*BUILT_IN, *FILTERS]
+    known = [*BUILT_IN_FILTERS, *FILTERS]
     for name in names:
         if name not in known:
             raise UserError(
@@ -58,9 +58,9 @@ def check_filters(names: Sequence[str], languages: Iterable[str]) -> None:
                 )
 
 
-def versions_with(names: Sequence[str]) -> dict[str, str]:
-    """Returns the versions that data depends on, including packages of these filters."""
-    return installed_versions(*(["py3langid"] if "language" in names else []))
+def data_versions(filters: Sequence[str]) -> dict[str, str]:
+    """Returns the versions that data depends on, including those of its filters' packages."""
+    return installed_versions(*(["py3langid"] if "language" in filters else []))
 
 
 def in_other_language(lines: Iterable[str], language: str) -> list[bool]:
@@ -77,7 +77,7 @@ def check_direction(chunks: Iterable[Chunk], languages: tuple[str, str]) -> None
 
     Args:
       chunks: the chunks of a split.
-      languages: of source and target, for chunks without their own.
+      languages: codes of source and target, for chunks without their own.
 
     Raises:
       UserError: most sources are in the language of the target, and most targets in the language of
@@ -104,7 +104,7 @@ def check_direction(chunks: Iterable[Chunk], languages: tuple[str, str]) -> None
 
 
 def check_language(file: Path, count: int, language: str, other: str) -> None:
-    """Checks by a sample that a text of `count` lines is not in the other of two languages.
+    """Checks by a sample that a text of `count` lines is in `language`, not in `other`.
 
     Does nothing if py3langid is not installed or does not know a language.
 
@@ -155,12 +155,12 @@ def pair_hashes(chunk: Chunk) -> np.ndarray:
 
     The probability of a collision among 36 million pairs is 4 in 100,000.
     """
-    texts = (b"%b\n%b" % tuple(map(_compared, pair)) for pair in chunk.pairs())
+    texts = (b"%b\n%b" % tuple(map(_comparable, pair)) for pair in chunk.pairs())
     digests = (hashlib.blake2b(text, digest_size=8).digest() for text in texts)
     return np.frombuffer(b"".join(digests), np.uint64)
 
 
-def _compared(line: bytes) -> bytes:
+def _comparable(line: bytes) -> bytes:
     if not line.isascii():
         with contextlib.suppress(UnicodeDecodeError):
             line = normalized(line.decode("utf-8")).encode("utf-8")

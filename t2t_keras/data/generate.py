@@ -15,23 +15,23 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.data.beam_workers import beam_workers, check_beam
-from t2t_keras.data.chunks import evenly_spread, split_chunks
+from t2t_keras.data.chunks import split_chunks, spread_lines
 from t2t_keras.data.dataset import MANIFEST_FILE, SIDES, describe, open_generated
 from t2t_keras.data.encode import (
     Call,
-    Encoded,
+    EncodedChunk,
     add_left_out,
+    data_origin,
     digest_of,
     encode_chunk,
-    made_from_of,
     workers,
 )
 from t2t_keras.data.filters import (
     check_direction,
     check_filters,
+    data_versions,
     duplicate_mask,
     pair_hashes,
-    versions_with,
 )
 from t2t_keras.data.mixing import stages_of
 from t2t_keras.data.problem import Chunk, Pair, Problem, make_problem
@@ -57,7 +57,7 @@ from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer
 CHUNK_PAIRS = 50_000
 
 _UNFINISHED_FILE = "unfinished.json"
-_TEMPORARY = rf"\.[0-9a-f]{{8}}{TEMPORARY_SUFFIX}"
+_TEMPORARY_ENDING = rf"\.[0-9a-f]{{8}}{TEMPORARY_SUFFIX}"
 _STATE_FILES = rf"{_UNFINISHED_FILE}|(train|dev|test)-\d+\.json|shards\.jsonl"
 _SPLIT_FILES = r"(train|dev|test)(-\d+\.(tokens|lengths)\.npy|\.(source|target)\.txt)"
 
@@ -115,21 +115,21 @@ def generate(
     vocabulary = _existing_vocabulary(problem, plan["train"])
     directory = Path(data_dir) / problem.name
     check_folder(directory, "generated data")
-    made_from = made_from_of(problem, plan, chunk_pairs)
+    made_from = data_origin(problem, plan, chunk_pairs)
     if not overwrite and (complete := _complete_manifest(problem, directory, made_from)):
         return complete
     with (
         locked_directory(directory, "t2t-datagen"),
         _workers(plan, directory, num_workers, beam_runner, beam_pipeline_options) as call,
     ):
-        tokenizer, finished_shards = _prepare(
+        tokenizer, finished_shards = _prepare_directory(
             problem, plan["train"], vocabulary, directory, made_from
         )
         splits, files = _write_splits(call, problem, plan, tokenizer, directory, finished_shards)
         manifest = {
             "problem": problem.name,
             "config": problem.config(),
-            "versions": versions_with(problem.filters),
+            "versions": data_versions(problem.filters),
             "made_from": digest_of(made_from),
             "vocabulary": tokenizer.record(),
             "splits": splits,
@@ -158,7 +158,7 @@ def _write_splits(
     plan: Mapping[str, Sequence[Chunk]],
     tokenizer: Tokenizer,
     directory: Path,
-    finished: dict[str, dict],
+    finished_shards: dict[str, dict],
 ) -> tuple[dict[str, dict], dict[str, dict]]:
     """Writes the vocabulary, the artifacts of transforms, and the shards and text of all splits.
 
@@ -170,11 +170,10 @@ def _write_splits(
         if name := transform.artifact:
             files[name] = write_atomically(directory / name, transform.learn(plan["train"]))
     encode = functools.partial(encode_chunk, problem, tokenizer, directory)
-    filtered = "duplicates" in problem.filters
-    duplicates = _duplicates(call, plan["train"]) if filtered else []
-    encoded, splits = call(encode, _tasks(plan, duplicates, finished)), {}
+    duplicates = _duplicates(call, plan["train"]) if "duplicates" in problem.filters else []
+    encoded, splits = call(encode, _tasks(plan, duplicates, finished_shards)), {}
     for split, chunks in plan.items():
-        shards = _shards(encoded, split, chunks, finished)
+        shards = _shards(encoded, split, chunks, finished_shards)
         splits[split] = _finish_split(directory, split, shards, files)
     return splits, files
 
@@ -268,17 +267,17 @@ def _complete_manifest(
         return None  # Its text may have changed.
     try:
         generated.compare_all()
-    except UserError as damaged:
-        print(damaged, flush=True)
+    except UserError as error:
+        print(error, flush=True)
         return None
     print(f"{describe(manifest)}\n{directory} is complete, and all checksums match.", flush=True)
     return manifest
 
 
-def _prepare(
+def _prepare_directory(
     problem: Problem,
     chunks: Sequence[Chunk],
-    existing: Tokenizer | None,
+    existing_vocabulary: Tokenizer | None,
     directory: Path,
     made_from: Mapping[str, Any],
 ) -> tuple[Tokenizer, dict[str, dict]]:
@@ -287,14 +286,14 @@ def _prepare(
     Returns:
       The vocabulary, and the records of finished training shards by stem.
     """
-    interrupted = _read_or_empty(directory / _UNFINISHED_FILE)
-    is_same = made_from and interrupted.get("made_from") == as_json(made_from)
-    vocabulary = interrupted.get("vocabulary") if is_same else None
-    tokenizer = existing
-    if not existing and vocabulary:
+    unfinished = _read_or_empty(directory / _UNFINISHED_FILE)
+    is_same = made_from and unfinished.get("made_from") == as_json(made_from)
+    vocabulary = unfinished.get("vocabulary") if is_same else None
+    tokenizer = existing_vocabulary
+    if not tokenizer and vocabulary:
         with contextlib.suppress(UserError):
             tokenizer = Tokenizer.load_saved(directory, vocabulary)
-    tokenizer = tokenizer or _learned_vocabulary(problem, chunks)
+    tokenizer = tokenizer or _learn_vocabulary(problem, chunks)
     finished_shards = {}
     if tokenizer.record() == vocabulary:
         for stem in _stems("train", chunks):
@@ -317,10 +316,10 @@ def _prepare(
     return tokenizer, finished_shards
 
 
-def _learned_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer:
+def _learn_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer:
     def learn(*sides: int) -> Tokenizer:
         prepare = problem.prepare_pair if problem.pair_transforms else None
-        lines = evenly_spread(chunks, problem.vocab_lines, sides, prepare)
+        lines = spread_lines(chunks, problem.vocab_lines, sides, prepare)
         size, symbols = problem.vocab_size, _symbols(problem, chunks)
         return SentencePieceTokenizer.train(lines, size, problem.vocab_kind, symbols)
 
@@ -338,8 +337,8 @@ def _own_files() -> str:
     """Returns a regular expression for the names of files that t2t-datagen writes."""
     artifacts = (PAIR_TRANSFORMS[name].artifact for name in PAIR_TRANSFORMS)
     names = "|".join(map(re.escape, filter(None, (*VOCABULARY_FILES, *artifacts))))
-    files = f"({names}|{_SPLIT_FILES}|{_STATE_FILES})({_TEMPORARY})?"
-    return f"{files}|{MANIFEST_FILE}{_TEMPORARY}"
+    files = f"({names}|{_SPLIT_FILES}|{_STATE_FILES})({_TEMPORARY_ENDING})?"
+    return f"{files}|{MANIFEST_FILE}{_TEMPORARY_ENDING}"
 
 
 def _read_or_empty(path: Path) -> dict[str, Any]:
@@ -364,8 +363,8 @@ def _remove(directory: Path, names: str, keep: Collection[str] = ()) -> None:
 
 def _duplicates(call: Call, chunks: Sequence[Chunk]) -> list[bytes]:
     """Returns, for each chunk, bits that mark the pairs that repeat an earlier pair."""
-    hashed = call(pair_hashes, ((chunk,) for chunk in chunks))
-    hashes = list(ProgressBar(hashed, total=len(chunks), desc="duplicates", unit=" chunks"))
+    hash_results = call(pair_hashes, ((chunk,) for chunk in chunks))
+    hashes = list(ProgressBar(hash_results, total=len(chunks), desc="duplicates", unit=" chunks"))
     ends = np.cumsum([len(chunk_hashes) for chunk_hashes in hashes])[:-1]
     all_hashes = np.concatenate([np.zeros(0, np.uint64), *hashes])
     hashes.clear()  # Frees half of the memory.
@@ -373,29 +372,32 @@ def _duplicates(call: Call, chunks: Sequence[Chunk]) -> list[bytes]:
 
 
 def _tasks(
-    plan: Mapping[str, Sequence[Chunk]], duplicates: Sequence[bytes], finished: Collection[str]
+    plan: Mapping[str, Sequence[Chunk]], duplicates: Sequence[bytes], done_stems: Collection[str]
 ) -> Iterator[tuple[str, str, Chunk, bytes]]:
     """Yields the last arguments of `encode_chunk` for each chunk without a finished shard."""
     for split, chunks in plan.items():
         masks = (duplicates if split == "train" else ()) or [b""] * len(chunks)
         for stem, chunk, mask in zip(_stems(split, chunks), chunks, masks, strict=True):
-            if stem not in finished:
+            if stem not in done_stems:
                 yield split, stem, chunk, mask
 
 
 def _shards(
-    encoded: Iterator[Encoded], split: str, chunks: Sequence[Chunk], finished: dict[str, dict]
-) -> Iterator[Encoded]:
+    encoded: Iterator[EncodedChunk],
+    split: str,
+    chunks: Sequence[Chunk],
+    finished_shards: dict[str, dict],
+) -> Iterator[EncodedChunk]:
     """Yields the shard of each chunk: a finished one, or the next one of `encoded`."""
     total = sum(chunk.count for chunk in chunks)
     with ProgressBar(total=total, desc=split, unit=" pairs") as progress:
         for stem, chunk in zip(_stems(split, chunks), chunks, strict=True):
-            yield (finished[stem], []) if stem in finished else next(encoded)
+            yield (finished_shards[stem], []) if stem in finished_shards else next(encoded)
             progress.update(chunk.count)
 
 
 def _finish_split(
-    directory: Path, split: str, shards: Iterable[Encoded], files: dict[str, dict]
+    directory: Path, split: str, shards: Iterable[EncodedChunk], files: dict[str, dict]
 ) -> dict[str, Any]:
     """Waits for a split's shards, writes the text of dev and test, and adds both to `files`.
 
@@ -405,7 +407,7 @@ def _finish_split(
     corpora: dict[str, int] = {}
     summary: dict[str, Any] = {"examples": 0, "source_tokens": 0, "target_tokens": 0}
     summary |= {"shards": [], "left_out": {}, "corpora": corpora}
-    text: list[Pair] = []
+    text_pairs: list[Pair] = []
     for record, pairs in shards:
         corpora[record["corpus"]] = corpora.get(record["corpus"], 0) + record["examples"]
         for name in ("examples", "source_tokens", "target_tokens"):
@@ -414,7 +416,7 @@ def _finish_split(
         files.update(record["files"])
         for reason, entry in record["left_out"].items():
             add_left_out(summary["left_out"], reason, **entry)
-        text += pairs
+        text_pairs += pairs
     if not summary["examples"]:
         reasons = (f"{entry['count']:,} {reason}" for reason, entry in summary["left_out"].items())
         raise UserError(
@@ -425,6 +427,6 @@ def _finish_split(
     if split != "train":
         for number, side in enumerate(SIDES):
             path = directory / f"{split}.{side}.txt"
-            content = "".join(f"{pair[number]}\n" for pair in text).encode("utf-8")
+            content = "".join(f"{pair[number]}\n" for pair in text_pairs).encode("utf-8")
             files[path.name] = write_atomically(path, content)
     return summary

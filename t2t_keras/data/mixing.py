@@ -1,4 +1,4 @@
-"""Mixtures of corpora, in stages: the pairs of a training, as a pure function of its seed.
+"""Mixtures of corpora, in stages: the pairs of a training run, as a pure function of its seed.
 
 `mix=[{clean: 0.8, web: 0.2}]` reads four pairs of `clean` for each pair of `web`. Each stage except
 the last ends after some epochs of one of its corpora:
@@ -30,11 +30,11 @@ _MIN_TEMPERATURE = 0.1
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """A part of a training.
+    """A stage of training.
 
     Attributes:
       shares: share of the pairs by corpus; the sum is 1.
-      pairs: number of pairs; math.inf = to the end of the training.
+      pairs: number of pairs; math.inf = to the end of training.
     """
 
     shares: Mapping[str, float]
@@ -115,7 +115,7 @@ def _check_positive(numbers: Mapping[str, float]) -> None:
 
 
 class Mixture:
-    """The pairs of a training, in rounds; the sampler sorts one round at a time by length.
+    """The pairs of a training run, in rounds; the sampler sorts one round at a time by length.
 
     Args:
       mix: see `stages_of`.
@@ -136,42 +136,42 @@ class Mixture:
     ):
         self._corpora, self._seed = corpora, seed
         self._stages = stages_of(mix, until, {name: len(pairs) for name, pairs in corpora.items()})
-        self._order = list(corpora)
-        self._planned: list[dict[str, tuple[int, int]]] = []
-        self._plans = self._plan()
+        self._names = list(corpora)
+        self._rounds: list[dict[str, tuple[int, int]]] = []
+        self._new_rounds = self._plan_rounds()
 
     def round(self, number: int) -> np.ndarray:
         """Returns the numbers of the pairs of a round, counted from 0."""
-        missing = number + 1 - len(self._planned)
-        self._planned.extend(itertools.islice(self._plans, max(missing, 0)))
-        read = self._planned[number]
-        return np.concatenate([self._read(name, *span) for name, span in read.items()])
+        num_missing = number + 1 - len(self._rounds)
+        self._rounds.extend(itertools.islice(self._new_rounds, max(num_missing, 0)))
+        spans = self._rounds[number]
+        return np.concatenate([self._read(name, *span) for name, span in spans.items()])
 
-    def _plan(self) -> Iterator[dict[str, tuple[int, int]]]:
-        """Yields the spans that each round reads, by corpus, counted over its epochs."""
+    def _plan_rounds(self) -> Iterator[dict[str, tuple[int, int]]]:
+        """Yields for each round the span that it reads of each corpus, counted over its epochs."""
         num_drawn = dict.fromkeys(self._corpora, 0)
         for stage in self._stages:
-            begin = dict(num_drawn)
+            stage_starts = dict(num_drawn)
             pairs_read: float = 0
             size = min(sum(len(self._corpora[name]) for name in stage.shares), _MAX_PAIRS_IN_ROUND)
             while pairs_read < stage.pairs:
                 pairs_read = min(pairs_read + size, stage.pairs)
                 # Rounds positions since the start of the stage, so that errors do not add up.
                 ends = {
-                    name: begin[name] + round(pairs_read * share)
+                    name: stage_starts[name] + round(pairs_read * share)
                     for name, share in stage.shares.items()
                 }
-                if not any(ends[name] > begin[name] for name in ends):
+                if not any(ends[name] > stage_starts[name] for name in ends):
                     # A stage shorter than a pair of each corpus reads at least one pair.
                     ends[max(stage.shares, key=stage.shares.__getitem__)] += 1
                 yield {name: (num_drawn[name], end) for name, end in ends.items()}
                 num_drawn |= ends
 
     def _read(self, name: str, start: int, end: int) -> np.ndarray:
-        pairs, corpus = self._corpora[name], self._order.index(name)
+        pairs, corpus = self._corpora[name], self._names.index(name)
         size, parts = len(pairs), [np.zeros(0, np.int64)]
         for epoch in range(start // size, -(-end // size)):
             random = np.random.default_rng([self._seed, corpus, epoch])
-            first = epoch * size
-            parts.append(pairs[random.permutation(size)][max(start - first, 0) : end - first])
+            offset = epoch * size
+            parts.append(pairs[random.permutation(size)][max(start - offset, 0) : end - offset])
         return np.concatenate(parts)

@@ -21,7 +21,7 @@ Change = Callable[[str, str, random.Random], Pair]
 
 
 class Chunk(Protocol):
-    """Some pairs of a split, which one worker encodes at a time; see also `CorpusInfo`."""
+    """Some pairs of a split, which a worker encodes together; see also `CorpusInfo`."""
 
     @property
     def corpus(self) -> str:
@@ -86,7 +86,7 @@ class PairTransform:
         return b""
 
     def augmentation(self, artifact: bytes) -> Change:
-        """Returns the change that `Problem.augment` calls by the transform's name."""
+        """Returns the change for the transform's name in `Problem.augment`."""
         raise NotImplementedError(f"{type(self).__name__} has augments=True, but no augmentation.")
 
 
@@ -179,7 +179,7 @@ class Problem:
     reverse: bool = False
 
     # Settings that do not affect the generated data.
-    not_in_data: ClassVar[tuple[str, ...]] = ("metrics", "mix", "mix_until", "augment")
+    non_data_settings: ClassVar[tuple[str, ...]] = ("metrics", "mix", "mix_until", "augment")
     # The splits of `examples`; problems with files have those that `files` returns.
     splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
     # Whether the problem also exists in the other direction, as `<name>_rev`.
@@ -194,7 +194,7 @@ class Problem:
     postprocess_by_alignment: ClassVar[bool] = False
     # True for text, False for symbol sequences, which need a vocabulary of these symbols.
     is_plain_text: ClassVar[bool] = True
-    # Conventions of BLEU, besides sacreBLEU's, in which papers report the task.
+    # Conventions of BLEU, besides sacreBLEU's, that papers on the task use.
     conventions: ClassVar[tuple[str, ...]] = ()
 
     def __post_init__(self) -> None:
@@ -217,7 +217,7 @@ class Problem:
     def files(self, tmp_dir: Path) -> Mapping[str, Sequence[ParallelFiles | PreparedText]]:
         """Returns the files of each split: "train", "dev" and, if it exists, "test".
 
-        Source and target are not swapped by `_rev`.
+        They are not swapped for `_rev`.
         """
         return {}
 
@@ -257,8 +257,8 @@ class Problem:
     @property
     def raw_output(self) -> str:
         """Describes outputs before they are postprocessed, for users of an export; "" = text."""
-        texts = (transform.raw_output for transform in self.pair_transforms.values())
-        return " ".join(filter(None, texts))
+        descriptions = (transform.raw_output for transform in self.pair_transforms.values())
+        return " ".join(filter(None, descriptions))
 
     def prepare_pair(self, source: str, target: str) -> tuple[str, str]:
         """Returns a training pair changed by the transforms, before `preprocess`."""
@@ -271,7 +271,7 @@ class Problem:
         return align_by_attention(target, weights)
 
     def postprocess(self, source: str, output: str, alignment: Alignment | None = None) -> str:
-        """Returns the output for a line in the form that users read.
+        """Returns a line's output in the form that users read.
 
         See `postprocessed_suffix` and `align`.
         """
@@ -386,5 +386,5 @@ def make_problem(name: str, config: str | Mapping[str, Any] = "") -> Problem:
     """
     reverse = name.endswith("_rev") and name not in PROBLEMS
     problem_class = PROBLEMS[name.removesuffix("_rev") if reverse else name]
-    unchanged = problem_class(name=name, reverse=reverse)
-    return override(unchanged, config, noun=f"setting of problem {name}")
+    default_problem = problem_class(name=name, reverse=reverse)
+    return override(default_problem, config, noun=f"setting of problem {name}")

@@ -333,7 +333,7 @@ class _Trainer:
     def _require_sound_data(self, wait: bool = False) -> None:
         """Raises the error of damaged data, so that the run does not save what it has learned."""
         if self._data_check:
-            self._data_check.require(wait)
+            self._data_check.raise_if_damaged(wait)
 
     def _due_actions(self, signal_number: int) -> Actions:
         """Returns the actions that are due by this worker's clock or by a signal."""

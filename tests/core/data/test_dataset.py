@@ -150,11 +150,11 @@ def test_the_command_that_makes_data(monkeypatch):
 def test_checksums_are_compared_while_a_training_begins(tmp_path, store, shard):
     generated = opened(tmp_path)
     assert generated.corpora == {"train": 28}, "as data of earlier versions"
-    BackgroundCheck(generated).require(wait=True)
+    BackgroundCheck(generated).raise_if_damaged(wait=True)
     flip(-2)(tmp_path / f"train-{shard:05d}.tokens.npy")
     generated.open_examples("train")  # Opened at once, however large it is.
     with refused("data_damaged", f"{shard:05d}.tokens.npy"):
-        BackgroundCheck(generated).require(wait=True)
+        BackgroundCheck(generated).raise_if_damaged(wait=True)
 
 
 def test_a_shard_whose_lengths_do_not_add_up(tmp_path, store):
