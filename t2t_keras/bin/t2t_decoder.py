@@ -281,7 +281,7 @@ def _translate(
         alignments=alignments,
         attention=attention,
         references=reference,
-        reads=protected,
+        inputs=protected,
         shard=shard,
         write_manifest=write_manifest,
     )

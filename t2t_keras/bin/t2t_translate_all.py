@@ -86,7 +86,7 @@ def run(flags: Flags) -> None:
         prefixes=flags.prefix_file,
         ensemble=ensemble,
         forbidden=phrases,
-        reads=[flags.forbidden_file] * bool(flags.forbidden_file),
+        inputs=[flags.forbidden_file] * bool(flags.forbidden_file),
     )
 
 

@@ -15,7 +15,7 @@ from t2t_keras.data.dataset import SIDES, ExampleStore
 from t2t_keras.data.mixing import Mixture
 from t2t_keras.errors import UserError
 
-# Fixed shapes have these lengths, 8, 12, 16, 24, 32 ..., as every new shape is compiled.
+# The lengths of fixed shapes, 8, 12, 16, 24, 32 ...: few, as every new shape is compiled.
 _FIXED_LENGTHS = [length << doubled for doubled in range(27) for length in (8, 12)]
 
 

@@ -210,8 +210,8 @@ def _workers(
     if not beam_runner:
         return workers(min(num_workers, len(plan["train"]) or 1))
     chunks = itertools.chain.from_iterable(plan.values())
-    reads = sorted({path for chunk in chunks for path in chunk.paths})
-    return beam_workers(beam_runner, beam_pipeline_options, directory, reads)
+    input_files = sorted({path for chunk in chunks for path in chunk.paths})
+    return beam_workers(beam_runner, beam_pipeline_options, directory, input_files)
 
 
 def _stems(split: str, chunks: Sequence[Chunk]) -> list[str]:

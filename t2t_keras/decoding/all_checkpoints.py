@@ -45,7 +45,7 @@ def translate_all(
     prefixes: str | Path = "",
     ensemble: Sequence[str] = (),
     forbidden: Sequence[str] = (),
-    reads: Sequence[str | Path] = (),
+    inputs: Sequence[str | Path] = (),
 ) -> None:
     """Translates a file with every checkpoint of a run, in the order of their steps.
 
@@ -65,7 +65,7 @@ def translate_all(
       prefixes: see `translate_file`.
       ensemble: additional ensemble members for every checkpoint of the run.
       forbidden: words or phrases that no translation may contain.
-      reads: see `translate_file`.
+      inputs: see `translate_file`.
 
     Raises:
       UserError: there is no checkpoint, a file cannot be read or must not be written, or existing
@@ -74,9 +74,9 @@ def translate_all(
     output = Path(output)
     engine = unloaded_engine(run_config, config, ensemble, forbidden)
     translator = Translator(engine, run_config.vocabulary, config, forbidden, run_config.problem)
-    reads = [output_dir, *(Path(checkpoint).parent for checkpoint in ensemble), *reads]
+    inputs = [output_dir, *(Path(checkpoint).parent for checkpoint in ensemble), *inputs]
     texts = [Path(path) for path in (source, prefixes) if path]
-    settings_file = _checked_settings_file(output, texts, reads)
+    settings_file = _checked_settings_file(output, texts, inputs)
     provenance = {
         "problem": run_config.problem.name,
         "hparams_set": run_config.hparams_set,
@@ -103,18 +103,18 @@ def translate_all(
     for step, path in watcher.load_each(load):
         print(f"{Path(path).name}: translating {source}", flush=True)
         made_with = provenance | loaded_identity
-        translate_file(translator, source, f"{output}-{step}", made_with, prefixes, reads=reads)
+        translate_file(translator, source, f"{output}-{step}", made_with, prefixes, inputs=inputs)
     _report(output, watcher.skipped, f"of at least {min_steps:,} steps in {output_dir}")
 
 
 def _checked_settings_file(
-    output: Path, texts: Sequence[Path], reads: Sequence[str | Path]
+    output: Path, texts: Sequence[Path], inputs: Sequence[str | Path]
 ) -> Path:
     """Returns the file of settings, after checking that all files can be read and written."""
     for file in texts:
         check_readable(file)
     settings_file = output.with_name(f"{output.name}.json")
-    check_outputs([*texts, *reads], [settings_file, f"{output}-<step>"])
+    check_outputs([*texts, *inputs], [settings_file, f"{output}-<step>"])
     return settings_file
 
 

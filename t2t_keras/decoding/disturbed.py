@@ -35,9 +35,9 @@ def translate_disturbed(
     output: str | Path,
     provenance: Mapping[str, Any],
     kinds: Sequence[str],
-    reads: Sequence[str | Path] = (),
+    inputs: Sequence[str | Path] = (),
     write_manifest: bool = False,
-    appends: Sequence[str | Path] = (),
+    result_files: Sequence[str | Path] = (),
 ) -> Iterator[TranslatedFiles]:
     """Translates a text, and then its variant disturbed by each kind of augmentation.
 
@@ -52,9 +52,9 @@ def translate_disturbed(
       output: file for the translations of the undisturbed text.
       provenance: see `translate_file`.
       kinds: names of augmentations.
-      reads: see `translate_file`.
+      inputs: see `translate_file`.
       write_manifest: see `translate_file`; for the undisturbed text.
-      appends: files that the caller adds results to, which no output may replace.
+      result_files: files that the caller adds results to, which no output may replace.
 
     Raises:
       UserError: as `disturb` and `translate_file`.
@@ -65,7 +65,7 @@ def translate_disturbed(
         texts[kind] = f"{name}.source", f"{name}.reference", name
     record_file = Path(f"{output}.disturbed.json")
     text_paths = [path for kind in kinds for path in texts[kind]]
-    check_outputs([source, reference, *reads], [*text_paths, record_file], appends)
+    check_outputs([source, reference, *inputs], [*text_paths, record_file], result_files)
     files = {"source": sha256_of(Path(source)), "reference": sha256_of(Path(reference))}
     made_from = as_json({**files, **provenance, **translation_settings(translator)})
     keys, is_continued = ("made_from", "done"), record_file.exists()
@@ -84,7 +84,7 @@ def translate_disturbed(
                 paths[2],
                 provenance,
                 references=paths[1],
-                reads=reads,
+                inputs=inputs,
                 write_manifest=write_manifest and not kind,
             )
         yield TranslatedFiles(kind, *paths, is_new)

@@ -40,7 +40,7 @@ def translate_file(
     alignments: str | Path = "",
     attention: str | Path = "",
     references: str | Path = "",
-    reads: Sequence[str | Path] = (),
+    inputs: Sequence[str | Path] = (),
     shard: Shard | None = None,
     write_manifest: bool = False,
 ) -> JobSummary:
@@ -64,7 +64,7 @@ def translate_file(
       alignments: file for the word alignments, lines such as "0-0 1-2" (see `Translator.align`).
       attention: file for the attention weights (see `attention_records`).
       references: a file of references, line-aligned with the source.
-      reads: further files that are read, and folders, such as runs, whose files must stay.
+      inputs: further files that are read, and folders, such as runs, whose files must stay.
       shard: the part of the source to translate; None = the whole. It does not change file names.
       write_manifest: whether to write `<output>.json`, the origin of the translations, for
         t2t-compare.
@@ -79,8 +79,8 @@ def translate_file(
     paths = {name: path for name, (path, _) in writers.items()}
     if references and "postprocessed" in paths:
         paths["postprocessed references"] = _references_path(translator, source, output)
-    inputs = [source, *reads, *(path for path in (prefixes, references) if path)]
-    outputs = resolve_outputs(inputs, paths)
+    all_inputs = [source, *inputs, *(path for path in (prefixes, references) if path)]
+    outputs = resolve_outputs(all_inputs, paths)
     postprocessed_references = outputs.pop("postprocessed references", None)
     prefix_lines = _read_prefixes(prefixes, source) if prefixes else None
     work = _translation_work(translator, writers, prefix_lines)
@@ -214,7 +214,7 @@ def score_file(
     pairs: str | Path,
     output: str | Path,
     provenance: Mapping[str, Any],
-    reads: Sequence[str | Path] = (),
+    inputs: Sequence[str | Path] = (),
 ) -> None:
     """Scores translations by the model's probabilities.
 
@@ -246,7 +246,7 @@ def score_file(
         counts["log_prob_e6"] = sum(round(score.log_prob * 1e6) for score in scores)
         return {"scores": map(_score_line, scores)}, counts
 
-    outputs = resolve_outputs([pairs, *reads], {"scores": output})
+    outputs = resolve_outputs([pairs, *inputs], {"scores": output})
     # No other setting changes a score: a job may continue with a larger max_input_length.
     settings = {**provenance, "weights_dtype": translator.config.weights_dtype}
     summary = run_line_job(pairs, outputs, settings, score, translator.config.lines_at_once)

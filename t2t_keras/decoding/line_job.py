@@ -158,7 +158,7 @@ def read_manifest(output: Path) -> dict[str, Any]:
 
 
 def resolve_outputs(
-    reads: Iterable[str | Path], outputs: Mapping[str, str | Path]
+    inputs: Sequence[str | Path], outputs: Mapping[str, str | Path]
 ) -> dict[str, Path]:
     """Checks the files of a job; returns the files to write, the targets of links.
 
@@ -168,8 +168,7 @@ def resolve_outputs(
       UserError: an input cannot be read, an output must not be written (see `check_outputs`), or
         one of several outputs is a stream.
     """
-    inputs = [Path(path) for path in reads]
-    for path in inputs:
+    for path in map(Path, inputs):
         if str(path) != STANDARD_STREAM and not path.is_dir():
             check_readable(path)
     files, owned_paths = {name: Path(path) for name, path in outputs.items()}, []

@@ -366,5 +366,5 @@ def _translate(run: _Run, source: Path, output: Path) -> None:
     provenance = run.model.provenance()
     with contextlib.redirect_stdout(sys.stderr):  # Standard output is for the report.
         translate_file(
-            translator, source, output, provenance, reads=[run.path], write_manifest=True
+            translator, source, output, provenance, inputs=[run.path], write_manifest=True
         )

@@ -324,7 +324,7 @@ def test_two_jobs_do_not_write_to_one_output(run, tmp_path):
     [
         (dict(output="in.txt"), "output_is_input", "in.txt"),
         (dict(output="p.txt", prefixes="p.txt"), "output_is_input", "p.txt"),
-        (dict(output="r.txt", reads=["r.txt"]), "output_is_input", "r.txt"),
+        (dict(output="r.txt", inputs=["r.txt"]), "output_is_input", "r.txt"),
         (dict(alignments="in.txt"), "output_is_input", "in.txt"),
         (dict(alignments="out.partial"), "output_twice", "out.partial"),
         (dict(output="o", alignments="o.progress.json"), "output_twice", "o.progress.json"),
