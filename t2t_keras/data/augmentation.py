@@ -180,8 +180,8 @@ class AugmentedSteps:
 
     def _begin_group(self, steps: range) -> None:
         self._steps, self._group = steps, ExampleStore.concatenate(list(map(self._draw, steps)))
-        later = {step: x for step, x in self._step_examples.items() if step >= steps.stop}
-        self._step_examples, max_sides = later, self._group.lengths.max(axis=1)
+        remaining = {step: x for step, x in self._step_examples.items() if step >= steps.stop}
+        self._step_examples, max_sides = remaining, self._group.lengths.max(axis=1)
         order = np.argsort(max_sides, kind="stable")
         ends = np.array([end for _, end in split_by_tokens(max_sides[order], len(steps))])
         # No batch is empty, even if one pair is longer than all others together.

@@ -16,7 +16,7 @@ from t2t_keras.data.mixing import Mixture
 from t2t_keras.errors import UserError
 
 # The lengths of fixed shapes, 8, 12, 16, 24, 32 ...: few, as every new shape is compiled.
-_FIXED_LENGTHS = [length << doubled for doubled in range(27) for length in (8, 12)]
+_FIXED_LENGTHS = [length << power for power in range(27) for length in (8, 12)]
 
 
 class TokenBatchSampler:
@@ -260,13 +260,13 @@ def make_batch(store: ExampleStore, indices: np.ndarray, fixed_tokens: int = 0) 
     return Batch(*sides)
 
 
-def worst_case_batch(tokens: int, longest: int, fixed_shapes: bool = False) -> Batch:
+def worst_case_batch(tokens: int, max_side: int, fixed_shapes: bool = False) -> Batch:
     """Returns a synthetic batch that takes as much memory as the largest microbatch.
 
     It has `tokens` tokens per side. All sentences are as long as the longest, since the memory of
     attention grows with the square of the length.
     """
-    length = int(_padded_lengths(np.array(longest), fixed_shapes))
+    length = int(_padded_lengths(np.array(max_side), fixed_shapes))
     ids = np.ones((-(-tokens // length), length), np.int32)
     return Batch(ids, ids)
 

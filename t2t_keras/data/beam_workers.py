@@ -49,8 +49,8 @@ def beam_workers(
       UserError: as `check_beam`; or a pipeline fails, a worker has other versions or does not see
         the folder or a file, or a call raises a `UserError`.
     """
-    for old in shared_dir.glob(f"{_PREFIX}*"):  # A killed process left them.
-        shutil.rmtree(old, ignore_errors=True)
+    for old_folder in shared_dir.glob(f"{_PREFIX}*"):  # A killed process left them.
+        shutil.rmtree(old_folder, ignore_errors=True)
     folder = shared_dir / f"{_PREFIX}{secrets.token_hex(4)}"
     numbers = itertools.count()
 

@@ -254,8 +254,8 @@ def _filter_text(
 ) -> None:
     names = problem.filters
     if "duplicates" in names:
-        repeated = np.unpackbits(np.frombuffer(duplicates, np.uint8))
-        pairs.leave_out("that came before", repeated[pairs.numbers])
+        is_repeat = np.unpackbits(np.frombuffer(duplicates, np.uint8))
+        pairs.leave_out("that came before", is_repeat[pairs.numbers])
     if "identical" in names:
         identical = [source.strip() == target.strip() for source, target in pairs.texts]
         pairs.leave_out("with identical sides", identical)
@@ -283,6 +283,6 @@ def _filter_lengths(
         lengths = lengths[:, remaining] - 1  # EOS does not count.
         shortest, longest = np.sort(lengths, axis=0)
         reason = f"with a side over {problem.max_length_ratio:g} times as long as the other"
-        uneven = longest > problem.max_length_ratio * shortest
-        remaining = remaining[pairs.leave_out(reason, uneven, lengths[1] > lengths[0])]
+        is_uneven = longest > problem.max_length_ratio * shortest
+        remaining = remaining[pairs.leave_out(reason, is_uneven, lengths[1] > lengths[0])]
     return [sources[row] for row in remaining], [targets[row] for row in remaining]

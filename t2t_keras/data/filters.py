@@ -39,21 +39,21 @@ _SAMPLE_LINES, _MIN_LINES = 200, 20
 
 def check_filters(names: Sequence[str], languages: Iterable[str]) -> None:
     """Raises `UserError` for an unknown filter or language."""
-    known = [*BUILT_IN_FILTERS, *FILTERS]
+    known_filters = [*BUILT_IN_FILTERS, *FILTERS]
     for name in names:
-        if name not in known:
+        if name not in known_filters:
             raise UserError(
-                f"There is no filter '{name}'.{suggest(name, known)} Filters are "
-                f"{', '.join(known)}; give several as filters=[identical, duplicates].",
+                f"There is no filter '{name}'.{suggest(name, known_filters)} Filters are "
+                f"{', '.join(known_filters)}; give several as filters=[identical, duplicates].",
                 code="unknown_name",
             )
     if "language" in names:
-        known = _identifier().labels
+        known_languages = _identifier().labels
         for code in map(_base_language, languages):
-            if code not in known:
+            if code not in known_languages:
                 raise UserError(
                     f"filters=language does not know the language '{code}'. It knows "
-                    f"{', '.join(sorted(known))}.",
+                    f"{', '.join(sorted(known_languages))}.",
                     code="unknown_language",
                 )
 
@@ -125,10 +125,10 @@ def check_language(file: Path, count: int, language: str, other: str) -> None:
 
 def _can_tell_apart(one: str, other: str) -> bool:
     try:
-        known = _identifier().labels
+        known_languages = _identifier().labels
     except UserError:  # py3langid is not installed.
         return False
-    return one != other and {one, other} <= {*known}
+    return one != other and {one, other} <= {*known_languages}
 
 
 def _mostly_in(language: str, lines: Iterable[str]) -> bool:

@@ -92,10 +92,10 @@ def _shares(weights: Mapping[str, float], sizes: Mapping[str, int]) -> dict[str,
         weights = {name: size ** (1 / temperature) for name, size in sizes.items()}
     for name in weights:
         if not sizes.get(name):
-            known = ", ".join(f"{corpus} ({size:,} pairs)" for corpus, size in sizes.items())
+            corpora = ", ".join(f"{corpus} ({size:,} pairs)" for corpus, size in sizes.items())
             raise UserError(
                 f"mix: there is no corpus '{name}' with usable pairs."
-                f"{suggest(name, sizes)} The corpora are {known}.",
+                f"{suggest(name, sizes)} The corpora are {corpora}.",
                 code="unknown_name",
             )
     # In the order of the corpora, so that the order of the shares does not matter.

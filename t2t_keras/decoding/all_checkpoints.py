@@ -102,8 +102,8 @@ def translate_all(
 
     for step, path in watcher.load_each(load):
         print(f"{Path(path).name}: translating {source}", flush=True)
-        made_with = provenance | loaded_identity
-        translate_file(translator, source, f"{output}-{step}", made_with, prefixes, inputs=inputs)
+        origin = provenance | loaded_identity
+        translate_file(translator, source, f"{output}-{step}", origin, prefixes, inputs=inputs)
     _report(output, watcher.skipped, f"of at least {min_steps:,} steps in {output_dir}")
 
 
@@ -121,8 +121,8 @@ def _checked_settings_file(
 def _write_or_compare(path: Path, provenance: dict[str, Any], has_translations: bool) -> None:
     """Writes the settings; raises `UserError` if existing translations have others."""
     if has_translations and path.exists():
-        recorded = read_json(path, "Give another --translations_dir.")
-        if mismatches := differences(recorded, as_json(provenance)):
+        old_provenance = read_json(path, "Give another --translations_dir.")
+        if mismatches := differences(old_provenance, as_json(provenance)):
             raise UserError(
                 f"{path} records different settings: {'; '.join(mismatches)}. Give the same, or "
                 f"another --translations_dir.",

@@ -153,14 +153,14 @@ def top_symbols(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     group = max(size for size in range(1, _MAX_GROUP + 1) if vocab_size % size == 0)
     if vocab_size < count * group * 4 or group < _MAX_GROUP // 8:
         return tf.math.top_k(logits, count)
-    lead = tf.shape(logits)[:-1]
+    leading_shape = tf.shape(logits)[:-1]
     rows = tf.reshape(logits, [-1, vocab_size // group, group])
     _, groups = tf.math.top_k(tf.reduce_max(rows, axis=-1), count)
     groups = tf.sort(groups)  # Sorted by id, so that the smaller id wins ties.
     members = tf.reshape(tf.gather(rows, groups, batch_dims=1), [-1, count * group])
     best, places = tf.math.top_k(members, count)
     ids = tf.gather(groups, places // group, batch_dims=1) * group + places % group
-    shape = tf.concat([lead, [count]], axis=0)
+    shape = tf.concat([leading_shape, [count]], axis=0)
     return tf.reshape(best, shape), tf.reshape(ids, shape)
 
 
@@ -238,8 +238,8 @@ class Sampling:
         else:
             best, ids = top_symbols(allowed_logits, min(self.top_k or vocab_size, vocab_size))
             probabilities = tf.nn.softmax(best / self.temperature)
-            before = tf.cumsum(probabilities, axis=2, exclusive=True)
-            rank = _index_at(tf.where(before < self.top_p, probabilities, 0.0), quantile)
+            mass_before = tf.cumsum(probabilities, axis=2, exclusive=True)
+            rank = _index_at(tf.where(mass_before < self.top_p, probabilities, 0.0), quantile)
             drawn_ids = tf.gather(ids, rank, batch_dims=2)
         forced = self.constraints.forced_ids(index, limits)[:, None]
         return tf.where(forced >= 0, forced, drawn_ids)

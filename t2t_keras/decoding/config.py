@@ -185,15 +185,15 @@ def decode_config(
         return changes
     default_config = dataclasses.replace(DecodeConfig(), **defaults or {})
     config = settings.override(default_config, changes, noun="decoding setting", new_names=_RENAMED)
-    ignored = [
+    ignored_names = [
         name
         for name in (_BEAM_NAMES if config.samples else SAMPLING_NAMES)
         if getattr(config, name) != getattr(default_config, name)
     ]
-    if ignored:
+    if ignored_names:
         raise UserError(
-            f"{' and '.join(ignored)} would have no effect with samples={config.samples} (0 = beam "
-            f"search): leave them out, or change samples.",
+            f"{' and '.join(ignored_names)} would have no effect with samples={config.samples} "
+            f"(0 = beam search): leave them out, or change samples.",
             code="conflicting_settings",
         )
     return config

@@ -71,7 +71,7 @@ def translate_disturbed(
     keys, is_continued = ("made_from", "done"), record_file.exists()
     record = read_json(record_file, "Delete it.", keys) if is_continued else {}
     done_before = record["done"] if record.get("made_from") == made_from else ()
-    sides, done = (read_text(Path(source)), read_text(Path(reference))), []
+    sides, done_kinds = (read_text(Path(source)), read_text(Path(reference))), []
     for kind, paths in texts.items():
         if kind:
             for path, side in zip(paths, disturb(kind, *sides), strict=False):
@@ -88,6 +88,6 @@ def translate_disturbed(
                 write_manifest=write_manifest and not kind,
             )
         yield TranslatedFiles(kind, *paths, is_new)
-        done.append(kind)
-        write_json(record_file, {"made_from": made_from, "done": done})
+        done_kinds.append(kind)
+        write_json(record_file, {"made_from": made_from, "done": done_kinds})
     record_file.unlink()

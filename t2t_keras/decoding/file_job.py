@@ -368,8 +368,8 @@ def _report(
     """Prints the size and time of a job, its irregular lines, and the reports of the stages."""
     counts, speed = summary.counts, summary.new_lines / summary.seconds
     size = f"{output}: {summary.lines:,} lines, {counts['blank']:,} of them blank"
-    made_by = f", by {checkpoint}" if checkpoint else ""
-    _say(output, f"{size}, in {summary.seconds:.1f} s ({speed:.1f} lines/s){made_by}")
+    by_checkpoint = f", by {checkpoint}" if checkpoint else ""
+    _say(output, f"{size}, in {summary.seconds:.1f} s ({speed:.1f} lines/s){by_checkpoint}")
     for name, explanation in {
         "cut": f"lines had more than max_input_length={translator.config.max_input_length} tokens; "
         f"{counts['tokens_cut']:,} tokens were cut off. --decode_hparams=split_long=true "

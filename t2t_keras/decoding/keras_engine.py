@@ -312,7 +312,7 @@ class BackgroundXlaSearch:
         # the function has the same number in the next process, and so finds its code.
         self.search.graph.get_concrete_function()
         self._threads: dict[tuple, threading.Thread] = {}
-        self._compiled: set[tuple] = set()
+        self._compiled_shapes: set[tuple] = set()
         self._start_lock, self._compile_lock = threading.Lock(), threading.Lock()
 
     def __call__(
@@ -323,7 +323,7 @@ class BackgroundXlaSearch:
         if source.shape[1] > MAX_COMPILED_LENGTH:
             return None
         shape = source.shape, prefixes.shape
-        if shape in self._compiled:
+        if shape in self._compiled_shapes:
             return self.search(*arguments)
         with self._start_lock:
             if shape not in self._threads:
@@ -336,7 +336,7 @@ class BackgroundXlaSearch:
         # A shape that cannot be compiled, as for lack of memory, is searched without XLA.
         with self._compile_lock, contextlib.suppress(Exception):
             self.search(*arguments)
-            self._compiled.add(shape)
+            self._compiled_shapes.add(shape)
 
     def wait(self) -> None:
         """Waits for all compilations that were started."""
@@ -404,11 +404,11 @@ class Ensemble:
         logits, recent_caches, attention = [], [], []
         for model, sentence, past, recent, projection in zip(self.models, *cache, strict=True):
             model_cache = {**sentence, "past": past, "recent": recent, "projection": projection}
-            model_logits, extended, *weights = model.decode_step(
+            model_logits, new_cache, *weights = model.decode_step(
                 previous, index, model_cache, position, valid_slots, self._with_coverage
             )
             logits.append(model_logits)
-            recent_caches.append(extended["recent"])
+            recent_caches.append(new_cache["recent"])
             attention += tf.nest.flatten(weights)
         if self._with_coverage:
             # The mean over models, layers and heads, [B, K, S].

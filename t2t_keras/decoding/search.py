@@ -76,8 +76,8 @@ class Constraints:
         last_symbols = tf.constant([ids[-1] for ids in self.forbidden], tf.int32)
         # Padding precedes the first symbol.
         padding = [[0, 0], [0, 0], [longest - 1, 0]]
-        padded = tf.pad(live_ids, padding, constant_values=PADDING_ID)
-        window = tf.gather(padded, index + tf.range(longest - 1), axis=2)
+        padded_ids = tf.pad(live_ids, padding, constant_values=PADDING_ID)
+        window = tf.gather(padded_ids, index + tf.range(longest - 1), axis=2)
         is_boundary = np.isin(np.arange(logits.shape[-1]), self.boundaries)
         at_boundary = tf.gather(tf.constant(is_boundary), window)[:, :, None] & (
             earlier_symbols == BOUNDARY
