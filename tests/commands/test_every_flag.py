@@ -30,7 +30,7 @@ from t2t_keras.training.run_config import RunConfig
 P = "t2t_keras."
 TRANSLATOR = SimpleNamespace(
     config=DecodeConfig(),
-    checkpoint={"checkpoint": "run/model.ckpt-20", "digest": "d"},
+    checkpoint_identity={"checkpoint": "run/model.ckpt-20", "digest": "d"},
     engine=SimpleNamespace(name="stub"),
 )
 CLIENT = SimpleNamespace(close=lambda: None, translate=None)
