@@ -126,7 +126,7 @@ def _find_model(model: Path) -> Path:
     models = [file for file in model.glob("*.npz") if not file.name.endswith(".optimizer.npz")]
     if len(models) != 1:
         raise UserError(
-            f"{model}: expected config.json or one .npz file, got {len(models)} files.",
+            f"{model}: expected config.json or one .npz file, got {len(models)}.",
             code="ambiguous_files" if models else "no_model",
         )
     return models[0]

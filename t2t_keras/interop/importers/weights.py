@@ -377,6 +377,6 @@ def _check_pieces(model_pieces: Iterable[str], listed: Iterable[str], origin: st
     if num_shared < 0.75 * smaller_size:
         raise UserError(
             f"{origin} is not the model of these pieces: it has {len(model_pieces):,} of more than "
-            f"one character, the list has {len(listed):,}, and {num_shared:,} are in both.",
+            f"one character, the list has {len(listed):,} of them, and {num_shared:,} are equal.",
             code="other_vocabulary",
         )
