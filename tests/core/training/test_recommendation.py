@@ -36,7 +36,9 @@ def recommend(monkeypatch):
         tokenizer = SimpleNamespace(source_vocab_size=source_ids)
         return recommended_hparams(
             SimpleNamespace(
-                problem=make_problem(name), store=lambda split: store, tokenizer=tokenizer
+                problem=make_problem(name),
+                open_examples=lambda split: store,
+                tokenizer=tokenizer,
             )
         )
 
@@ -129,7 +131,7 @@ def test_what_cannot_be_recommended_leaves_the_data(tmp_path, capsys, own_regist
 def test_a_warm_start_needs_a_run_whose_length_does_not_count(tmp_path, make_record):
     generated = SimpleNamespace(
         problem=make_problem("parallel_text"),
-        store=lambda split: ExampleStore([], [np.full((9, 2), 10, np.int32)]),
+        open_examples=lambda split: ExampleStore([], [np.full((9, 2), 10, np.int32)]),
         tokenizer=SimpleNamespace(source_vocab_size=None),
     )
     with refused("no_run", f"--warm_start_from={tmp_path}"):
