@@ -144,7 +144,7 @@ class Source:
     def pair(self):
         return self.source, self.target
 
-    def newest(self):
+    def newest_version(self):
         return Path(f"version-{self.version}"), self.version
 
     def load(self):

@@ -119,7 +119,7 @@ class _Source(NamedTuple):
     def pair(self) -> tuple[str, str]:
         return self.source, self.target
 
-    def newest(self) -> tuple[Path, int]:
+    def newest_version(self) -> tuple[Path, int]:
         return Path("copier"), 1
 
     def load(self) -> Translator:

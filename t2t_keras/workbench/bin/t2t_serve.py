@@ -29,12 +29,12 @@ def define_flags(flags: Flags) -> None:
     flags.named_paths(
         "model", "Language pair and model, as en-de=runs/averaged; repeat for more pairs"
     )
-    meaning = "Software that runs the models; default: by the model's files"
+    meaning = "Software that runs the models; default: chosen by the model's files"
     flags.registered_name("engine", meaning, ENGINES, None)
     define_decode_hparams(flags)
     flags.named_paths(
         "glossary",
-        "Terms for requests without their own: a file of source<tab>target lines, or en-de=FILE",
+        "Terms for requests without a glossary: a file of source<tab>target lines, or en-de=FILE",
     )
     flags.fields(ServerConfig, "split_sentences")
     flags.number("reload_secs", "Seconds between checks for newer models; 0 = never", 5)
@@ -76,56 +76,56 @@ def run(flags: Flags) -> None:
     require(flags, "model")
     if bool(flags.certificate) != bool(flags.key):
         raise UserError(
-            "TLS needs both --certificate and --key: give both, or none.",
+            "TLS needs both --certificate and --key: give both, or neither.",
             code="conflicting_settings",
         )
     sources = [
         ModelSource.parse(text, flags.engine or "", flags.decode_hparams) for text in flags.model
     ]
-    fields = [
+    names = [
         field.name for field in dataclasses.fields(ServerConfig) if "meaning" in field.metadata
     ]
     config = ServerConfig(
-        **{name: getattr(flags, name) for name in fields},
+        **{name: getattr(flags, name) for name in names},
         max_file_bytes=flags.max_file_megabytes * MEBIBYTE,
-        api_keys_file=_path(flags.api_keys_file),
-        storage=_path(flags.storage),
-        glossaries=_glossaries(flags.glossary or ()),
+        api_keys_file=_optional_path(flags.api_keys_file),
+        storage=_optional_path(flags.storage),
+        glossaries=_read_glossaries(flags.glossary or ()),
         cors=tuple(flags.cors or ()),
         reload_seconds=flags.reload_secs,
     )
     address = Address(
         flags.host,
         flags.port,
-        _path(flags.certificate),
-        _path(flags.key),
+        _optional_path(flags.certificate),
+        _optional_path(flags.key),
         tuple(flags.trusted_proxies or ()),
     )
     for source in sources:
-        source.stored().share_cores(DecodeConfig())
+        source.stored_model().share_cores(DecodeConfig())
     serve(sources, config, address)
 
 
-def _glossaries(texts: Iterable[str]) -> "dict[tuple[str, str] | None, Glossary]":
+def _read_glossaries(arguments: Iterable[str]) -> "dict[tuple[str, str] | None, Glossary]":
     """Reads the glossaries of --glossary, by language pair; None = all pairs."""
     from t2t_keras.workbench.server.languages import parse_pair
     from t2t_keras.workbench.terms.glossary import Glossary
 
     glossaries: dict[tuple[str, str] | None, Glossary] = {}
-    for text in texts:
-        name, equals, path = text.rpartition("=")
-        pair = parse_pair(name) if equals else None
+    for argument in arguments:
+        languages, equals, path = argument.rpartition("=")
+        pair = parse_pair(languages) if equals else None
         if pair in glossaries:
             raise UserError(
-                f"--glossary={text}: expected one file for {name or 'all pairs'}, got two. Join "
-                f"them.",
+                f"--glossary={argument}: expected one file for {languages or 'all pairs'}, got "
+                f"two. Join them.",
                 code="given_twice",
             )
         glossaries[pair] = Glossary.read(path)
     return glossaries
 
 
-def _path(text: str) -> Path | None:
+def _optional_path(text: str) -> Path | None:
     return Path(text) if text else None
 
 

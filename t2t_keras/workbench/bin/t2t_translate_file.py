@@ -6,7 +6,7 @@ t2t-translate-file --output_dir=runs/base --all index.html about.md news.docx ge
 t2t-translate-file --output_dir=runs/base --engine=ctranslate2 website/ website.de/
 
 The last argument is the file or folder to write. Keeps existing translations, except with --all.
-Marks new translations as in need of review, if the format has such a mark.
+Marks new translations for review, if the format has such a mark.
 """
 
 from t2t_keras.bin.flags import (
@@ -24,7 +24,7 @@ from t2t_keras.registry import ENGINES
 
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
-    flags.arguments("IN ... OUT", "Files or folders to translate, and where to write them")
+    flags.arguments("IN ... OUT", "Files or folders to translate, and where to write the result")
     flags.group("Model")
     define_common(
         flags, output_dir="Directory of the run, or of an export with --engine=ctranslate2"
@@ -34,7 +34,7 @@ def define_flags(flags: Flags) -> None:
     define_decode_hparams(flags)
     flags.group("Documents")
     flags.switch("all", "Replace existing translations as well")
-    flags.switch("final", "Mark new translations as final, not as in need of review")
+    flags.switch("final", "Mark new translations as final, not for review")
     flags.path("memory", "Translation memory to reuse: TMX, PO, XLIFF, ...")
     flags.number("least", "Minimum similarity of suggestions from --memory, 0 to 1", 0.75)
     flags.path("glossary", "File of terms and their translations, one source<tab>target per line")
@@ -50,7 +50,9 @@ def run(flags: Flags) -> int:
     """Translates files; returns the exit status: 2 if some of several files failed."""
     require(flags, "output_dir")
     if not 0 <= flags.least <= 1:
-        raise UserError(f"--least is a share from 0 to 1, got {flags.least:g}.", code="bad_value")
+        raise UserError(
+            f"--least: expected a value from 0 to 1, got {flags.least:g}.", code="bad_value"
+        )
     from t2t_keras.workbench.documents.translating import planned, translate_files
 
     plan = planned(getattr(flags, "IN ... OUT"), [flags.output_dir, flags.memory, flags.glossary])

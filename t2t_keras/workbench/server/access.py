@@ -22,9 +22,9 @@ _LOG = logging.getLogger("t2t_keras.server")
 # Beyond this number, the least recently used buckets are dropped.
 _MAX_BUCKETS = 10_000
 _SECONDS_BETWEEN_SAVES = 60.0
-# A changed file of keys is read once it has stopped changing, as it may be incomplete before.
+# A changed file of keys is read once it has stopped changing, as it may be incomplete until then.
 _SECONDS_UNCHANGED = 3.0
-_SECONDS_BETWEEN_LOOKS = 1.0
+_SECONDS_BETWEEN_CHECKS = 1.0
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _ADVICE = "Remove it: the counts of characters then start over."
 
@@ -32,7 +32,7 @@ _ADVICE = "Remove it: the counts of characters then start over."
 def network_of(address: str) -> str:
     """Returns the network to which limits apply: an IPv4 address, or the /64 of an IPv6 address.
 
-    A client with one address of a /64 usually has all of them.
+    A client with one address in a /64 usually has the whole /64.
     """
     try:
         ip = ipaddress.ip_address(address.strip("[]"))
@@ -48,7 +48,7 @@ def network_of(address: str) -> str:
 
 
 class ApiKey(NamedTuple):
-    """A key and its limits; 0 = the server's default rate, and no monthly quota."""
+    """A key's name and limits; 0 = the server's default rate, or no monthly quota."""
 
     name: str
     requests_per_minute: int = 0
@@ -73,11 +73,11 @@ ANYONE = Client("", "", ApiKey(""))
 
 
 class ApiKeys:
-    """Keys from a file; a line has key, name, requests per minute, characters, separated by tabs.
+    """Keys from a file; a line has key, name, requests per minute and characters per month.
 
-    The last two are the limits per minute and per calendar month; empty or 0 = the server's rate,
-    and no quota. Lines that start with # are comments. The file is reread when its content has
-    changed and is no longer being written.
+    Tabs separate them. A limit that is empty or 0 means the server's rate, or no quota. Lines that
+    start with # are comments. The file is reread when its content has changed and is no longer
+    being written.
 
     Args:
       path: the file.
@@ -88,23 +88,23 @@ class ApiKeys:
     """
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic):
-        self._path, self._clock, self._looked = path, clock, clock()
+        self._path, self._clock, self._checked_at = path, clock, clock()
         with reading(path) as file:
             self._content = file.read()
         self._keys = _read_keys(self._content, path)
         # The newest content of the file, and the time when it was first seen.
-        self._newer: tuple[bytes | None, float] = self._content, self._looked
-        self._is_reported = False
+        self._newest: tuple[bytes | None, float] = self._content, self._checked_at
+        self._is_failure_logged = False
 
     def find(self, key: str) -> ApiKey | None:
         """Returns the limits of a key; None = unknown key."""
         now = self._clock()
-        if now - self._looked > _SECONDS_BETWEEN_LOOKS:
-            self._looked = now
-            self._look(now)
+        if now - self._checked_at > _SECONDS_BETWEEN_CHECKS:
+            self._checked_at = now
+            self._reload_if_changed(now)
         return self._keys.get(_digest(key))
 
-    def _look(self, now: float) -> None:
+    def _reload_if_changed(self, now: float) -> None:
         """Reads the keys again if the file has changed and is complete."""
         content, age = None, 0.0
         failure: Exception | None = None
@@ -114,17 +114,17 @@ class ApiKeys:
                 age = time.time() - os.fstat(file.fileno()).st_mtime
         except UserError as error:
             failure = error
-        if content != self._newer[0]:
-            self._newer, self._is_reported = (content, now), False
+        if content != self._newest[0]:
+            self._newest, self._is_failure_logged = (content, now), False
         if content == self._content:
             return
-        if content is not None and max(age, now - self._newer[1]) >= _SECONDS_UNCHANGED:
+        if content is not None and max(age, now - self._newest[1]) >= _SECONDS_UNCHANGED:
             try:
                 self._keys, self._content = _read_keys(content, self._path), content
             except UserError as error:
                 failure = error
-        if failure and not self._is_reported:
-            self._is_reported = True
+        if failure and not self._is_failure_logged:
+            self._is_failure_logged = True
             _LOG.error("The previous keys stay valid: %s", failure)
 
 
@@ -139,8 +139,8 @@ def _read_keys(content: bytes, path: Path) -> dict[str, ApiKey]:
         limits = [limit or "0" for limit in limits[:2]]
         if not key or not all(limit.isdecimal() for limit in limits) or line.count("\t") > 3:
             raise UserError(
-                f"{path}:{number}: expected key, name, requests a minute and characters a month "
-                f"with tabs between them; only the key is required.",
+                f"{path}:{number}: expected key, name, requests a minute and characters a month, "
+                f"separated by tabs; only the key is required.",
                 code="bad_line",
             )
         if _digest(key) in keys:
@@ -163,9 +163,9 @@ class Access:
     Args:
       keys: the known keys; None = any key is accepted, and none is needed.
       requests_per_minute: limit of an address, or of a key without its own limit; 0 = no limit.
-      usage_file: stores the counts; None = they are in memory only.
+      usage_file: stores the counts; None = they stay in memory only.
       clock: monotonic seconds.
-      calendar: today in UTC.
+      calendar: the current date in UTC.
     """
 
     def __init__(
@@ -177,15 +177,15 @@ class Access:
         calendar: Callable[[], time.struct_time] = time.gmtime,
     ):
         self._calendar = calendar
-        self._keys, self._per_minute = keys, requests_per_minute
-        self._file, self._clock = usage_file, clock
-        self._buckets: dict[str, tuple[float, float]] = {}  # requests left, and at what time
+        self._keys, self._requests_per_minute = keys, requests_per_minute
+        self._usage_file, self._clock = usage_file, clock
+        self._buckets: dict[str, tuple[float, float]] = {}  # by owner: requests left, and when
         self._month, self._used = self._this_month(), dict[str, int]()
         if usage_file and usage_file.exists():
             saved = read_json(usage_file, _ADVICE, ("month", "characters"))
             if saved["month"] == self._month:
                 self._used = convert(saved["characters"], Mapping[str, int], str(usage_file))
-        self._saved = clock()
+        self._saved_at = clock()
 
     @property
     def needs_key(self) -> bool:
@@ -196,27 +196,27 @@ class Access:
         """Returns whether a key may be used, without counting a request."""
         return self._keys is None or self._keys.find(key) is not None
 
-    def client(self, key: str, address: str) -> Client:
+    def admit(self, key: str, address: str) -> Client:
         """Returns the sender of a request, and counts the request.
 
         Raises:
           ApiError: 403, the key is missing or unknown; 429, too many requests.
         """
-        address, allowed = network_of(address), ApiKey("")
+        address, limits = network_of(address), ApiKey("")
         if self._keys is not None:
-            known = self._keys.find(key) if key else None
-            if known is None:
-                self._count(address, allowed)  # Limits guessing.
+            known_key = self._keys.find(key) if key else None
+            if known_key is None:
+                self._count_request(address, limits)  # Slows down guessing.
                 message = "Please contact the server operator to get an API key"
                 raise ApiError(403, "Invalid API key" if key else message)
-            allowed = known
+            limits = known_key
         # Without a key file, a key still names the owner of glossaries, as DeepL's clients expect.
         identity = _digest(key)[:32] if key else ""
-        self._count(identity if self._keys is not None else address, allowed)
-        return Client(identity, allowed.name, allowed)
+        self._count_request(identity if self._keys is not None else address, limits)
+        return Client(identity, limits.name, limits)
 
-    def _count(self, owner: str, key: ApiKey) -> None:
-        limit = key.requests_per_minute or self._per_minute
+    def _count_request(self, owner: str, limits: ApiKey) -> None:
+        limit = limits.requests_per_minute or self._requests_per_minute
         if not limit:
             return
         now = self._clock()
@@ -230,7 +230,7 @@ class Access:
             wait = math.ceil((1 - refilled) * 60 / limit)
             raise ApiError(429, f"Too many requests: more than {limit} in a minute", wait)
 
-    def characters(self, client: Client) -> int:
+    def characters_this_month(self, client: Client) -> int:
         """Returns the number of characters charged to a client this month."""
         if (month := self._this_month()) != self._month:
             self._month, self._used = month, {}
@@ -246,11 +246,11 @@ class Access:
         Raises:
           ApiError: 456, they exceed the key's monthly quota.
         """
-        characters_used = self.characters(client) + characters
+        characters_used = self.characters_this_month(client) + characters
         if 0 < client.key.characters_per_month < characters_used:
             raise ApiError(456, "Quota for this billing period has been exceeded.")
         self._used[self._account(client.identity)] = characters_used
-        if self._clock() - self._saved > _SECONDS_BETWEEN_SAVES:
+        if self._clock() - self._saved_at > _SECONDS_BETWEEN_SAVES:
             self.save()
 
     def refund(self, identity: str, characters: int) -> None:
@@ -260,11 +260,11 @@ class Access:
 
     def save(self) -> None:
         """Writes the counts; if the disk is full, they stay in memory."""
-        self._saved = self._clock()
-        if self._file:
+        self._saved_at = self._clock()
+        if self._usage_file:
             content: Mapping = {"month": self._month, "characters": self._used}
             try:
-                write_json(self._file, content)
+                write_json(self._usage_file, content)
             except UserError as error:
                 _LOG.error("The counts of characters are not saved: %s", error)
 

@@ -1,6 +1,6 @@
 """The ASGI application, and its outermost layer, which limits, measures and logs every request.
 
-The size of bodies is limited, and they are searched for a key before they are parsed or stored.
+Bodies are limited in size, and searched for a key before they are parsed or stored.
 """
 
 import collections
@@ -36,29 +36,29 @@ from t2t_keras.workbench.server.requests import (
     authorization_key,
     content_kind,
     decode_form,
+    describe_stacks,
     read_parameters,
-    where,
 )
 from t2t_keras.workbench.server.service import Metrics, TranslationService
 
 _FILE_ROUTES = ("/translate_file", "/v2/document")
-# A form with a file must have its key in its first bytes, up to this number, or in the head.
+# In a form with a file, the key must be in these first bytes, unless it is in the head.
 _MAX_BEFORE_KEY = MEBIBYTE
 # Maximum bytes of unanswered requests: of all addresses, and of one.
-_MAX_HELD, _MAX_HELD_OF_ADDRESS = 1 << 30, 256 * MEBIBYTE
+_MAX_HELD_BYTES, _MAX_HELD_BYTES_PER_ADDRESS = 1 << 30, 256 * MEBIBYTE
 
 # Keys in bodies. Bounded repetitions make a search take linear time.
-_IN_FORM = re.compile(rb"(?:^|&)(?:api_key|auth_key)=([^&]{1,1000})")
-_IN_JSON = re.compile(
+_FORM_KEY = re.compile(rb"(?:^|&)(?:api_key|auth_key)=([^&]{1,1000})")
+_JSON_KEY = re.compile(
     rb'"(?:api_key|auth_key)"\s{0,16}:\s{0,16}("(?:[^"\\\x00-\x1f]|\\.){1,1000}")'
 )
-_IN_MULTIPART = re.compile(
+_MULTIPART_KEY = re.compile(
     rb'name="?(?:api_key|auth_key)"?[^\r\n]{0,200}\r\n(?:[^\r\n]{1,200}\r\n){0,4}\r\n'
     rb"([^\r\n]{1,1000})\r\n"
 )
-_MAX_CANDIDATES = 16
+_MAX_KEY_CANDIDATES = 16
 
-_DEEPL = ("/v2/", "/v3/")
+_DEEPL_PATHS = ("/v2/", "/v3/")
 
 
 class Bodies:
@@ -71,85 +71,85 @@ class Bodies:
 
     def __init__(self, access: Access, config: ServerConfig):
         self.access, self.config = access, config
-        self._held: collections.Counter[str] = collections.Counter()
+        self._held_bytes: collections.Counter[str] = collections.Counter()
 
     def hold(self, address: str, size: int) -> None:
         """Counts bytes from an address; raises `ApiError` above its limit or the total limit."""
-        self._held[address] += size
-        if self._held[address] > _MAX_HELD_OF_ADDRESS:
+        self._held_bytes[address] += size
+        if self._held_bytes[address] > _MAX_HELD_BYTES_PER_ADDRESS:
             raise ApiError(429, "Too many requests: too much is being sent at once", 5)
-        if self._held.total() > _MAX_HELD:
+        if self._held_bytes.total() > _MAX_HELD_BYTES:
             raise ApiError(503, "The server is receiving too much at once", 5)
 
     def release(self, address: str, size: int) -> None:
         """Releases bytes that `hold` counted, once a request is answered."""
-        self._held[address] -= size
-        if self._held[address] <= 0:
-            del self._held[address]
+        self._held_bytes[address] -= size
+        if self._held_bytes[address] <= 0:
+            del self._held_bytes[address]
 
 
 class Body:
     """The body of a request, as ASGI's `receive`.
 
     Raises:
-      ApiError: while receiving: the body is too large, or a required key is missing or invalid.
+      ApiError: by a call, if the body is too large, or a required key is missing or invalid.
     """
 
     def __init__(self, bodies: Bodies, scope: Scope, receive: Receive):
         self._bodies, self._scope, self._receive = bodies, scope, receive
         self._headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         self._address = network_of(scope["client"][0]) if scope.get("client") else ""
-        self._limit = self._left = _max_bytes(scope["path"], bodies.config)
+        self._limit = self._bytes_left = _max_bytes(scope["path"], bodies.config)
         length = self._headers.get(b"content-length", "0")
         if length.isdigit() and (len(length) > 18 or int(length) > self._limit):
-            self._left = -1
-        self._held = 0
-        self._is_proven = not bodies.access.needs_key
-        self._replayed: collections.deque[Message] = collections.deque()
+            self._bytes_left = -1
+        self._held_bytes = 0
+        self._is_key_checked = not bodies.access.needs_key
+        self._to_replay: collections.deque[Message] = collections.deque()
 
     def close(self) -> None:
         """Releases the bytes of the body."""
-        self._bodies.release(self._address, self._held)
-        self._held = 0
+        self._bodies.release(self._address, self._held_bytes)
+        self._held_bytes = 0
 
     async def __call__(self) -> Message:
         """Returns the next message of ASGI."""
-        if self._left < 0:
+        if self._bytes_left < 0:
             raise _too_large(self._limit)
-        if not self._is_proven:
-            await self._prove()
-        return self._replayed.popleft() if self._replayed else await self._next()
+        if not self._is_key_checked:
+            await self._check_key()
+        return self._to_replay.popleft() if self._to_replay else await self._next()
 
     async def _next(self) -> Message:
         message = await self._receive()
         size = len(message.get("body", b""))
-        self._left -= size
-        if self._left < 0:
+        self._bytes_left -= size
+        if self._bytes_left < 0:
             raise _too_large(self._limit)
         if size:
-            self._held += size
+            self._held_bytes += size
             self._bodies.hold(self._address, size)
         return message
 
-    async def _prove(self) -> None:
+    async def _check_key(self) -> None:
         """Reads until a key is found; raises `ApiError` if the request has no valid key."""
         access = self._bodies.access
         query = self._scope.get("query_string", b"")
         key = authorization_key(self._headers.get(b"authorization", ""))
-        keys = [key] if key else [*_keys(_IN_FORM, query)]
+        keys = [key] if key else [*_find_keys(_FORM_KEY, query)]
         if not keys:
             body = await self._first_bytes()
             if not body:
                 # Without a body, the route checks the key itself.
-                self._is_proven = True
+                self._is_key_checked = True
                 return
             kind = content_kind(self._headers.get(b"content-type", ""))
-            keys = list(_keys(_pattern(kind), body))
+            keys = list(_find_keys(_key_pattern(kind), body))
         if not any(map(access.recognizes, keys)):
-            self._replayed.clear()
+            self._to_replay.clear()
             # Counts the request, and raises the error.
-            access.client(next(iter(keys), ""), self._address)
-        self._is_proven = True
+            access.admit(next(iter(keys), ""), self._address)
+        self._is_key_checked = True
 
     async def _first_bytes(self) -> bytes:
         """Returns the body, or the start of a file, to search for a key; replays it later."""
@@ -158,27 +158,27 @@ class Body:
         while has_more and len(body) < limit:
             message = await self._next()
             if message["type"] != "http.request":
-                self._replayed.append(message)
+                self._to_replay.append(message)
                 return bytes(body)
             body += message.get("body", b"")
             has_more = message.get("more_body", False)
         content = bytes(body)
-        self._replayed.append({"type": "http.request", "body": content, "more_body": has_more})
+        self._to_replay.append({"type": "http.request", "body": content, "more_body": has_more})
         return content
 
 
-def _pattern(kind: str) -> re.Pattern[bytes]:
+def _key_pattern(kind: str) -> re.Pattern[bytes]:
     if kind == "multipart/form-data":
-        return _IN_MULTIPART
-    return _IN_FORM if kind == "application/x-www-form-urlencoded" else _IN_JSON
+        return _MULTIPART_KEY
+    return _FORM_KEY if kind == "application/x-www-form-urlencoded" else _JSON_KEY
 
 
-def _keys(pattern: re.Pattern[bytes], body: bytes) -> Iterator[str]:
+def _find_keys(pattern: re.Pattern[bytes], body: bytes) -> Iterator[str]:
     """Yields possible keys in an unparsed body."""
-    for match in itertools.islice(pattern.finditer(body), _MAX_CANDIDATES):
-        if pattern is _IN_FORM:
+    for match in itertools.islice(pattern.finditer(body), _MAX_KEY_CANDIDATES):
+        if pattern is _FORM_KEY:
             yield unquote_plus(decode_form(match[1]))
-        elif pattern is _IN_MULTIPART:
+        elif pattern is _MULTIPART_KEY:
             yield match[1].decode("utf-8", "replace")
         else:
             try:
@@ -205,7 +205,7 @@ def error_response(
 ) -> Response:
     """Returns an error in the format of the requested API."""
     headers = {"Retry-After": str(retry_after)} if retry_after else None
-    if request.url.path.startswith(_DEEPL):
+    if request.url.path.startswith(_DEEPL_PATHS):
         content = {"message": message} | ({"detail": detail} if detail else {})
         return JSONResponse(content, status, headers)
     if status == 429:
@@ -234,7 +234,7 @@ class Gate:
             return
         start, has_started, status = time.perf_counter(), False, 500
 
-        async def observed(message: Message) -> None:
+        async def send_observed(message: Message) -> None:
             nonlocal has_started, status
             if message["type"] == "http.response.start":
                 has_started, status = True, message["status"]
@@ -252,15 +252,15 @@ class Gate:
         try:
             if scope.get("query_string", b"").count(b"&") >= MAX_FIELDS:
                 message = f"Invalid request: expected at most {MAX_FIELDS:,} parameters"
-                await error_response(Request(scope), 414, message)(scope, receive, observed)
+                await error_response(Request(scope), 414, message)(scope, receive, send_observed)
             else:
-                await self._app(scope, body, observed)
+                await self._app(scope, body, send_observed)
         except Exception as error:
             # uvicorn would log the message, which may contain a client's text.
-            _LOG.error("%s\n%s", route_of(scope), where(error))
+            _LOG.error("%s\n%s", route_of(scope), describe_stacks(error))
             if not has_started:
-                failed = error_response(Request(scope), 500, "Internal server error")
-                await failed(scope, receive, observed)
+                response = error_response(Request(scope), 500, "Internal server error")
+                await response(scope, receive, send_observed)
         finally:
             body.close()
             self._metrics.in_flight.dec()
@@ -292,8 +292,8 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
     config = config or ServerConfig()
     metrics = Metrics()
     keys = ApiKeys(config.api_keys_file) if config.api_keys_file else None
-    usage = config.storage / "usage.json" if config.storage else None
-    access = Access(keys, config.requests_per_minute, usage)
+    usage_file = config.storage / "usage.json" if config.storage else None
+    access = Access(keys, config.requests_per_minute, usage_file)
     service = TranslationService(sources, config, metrics)
     context = Context(service, config, access, metrics)
 
@@ -301,12 +301,12 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         context.files.begin()
         yield
-        until = app.state.stop_by or time.monotonic() + config.stop_seconds
-        await context.files.close(until)
+        deadline = app.state.stop_by or time.monotonic() + config.stop_seconds
+        await context.files.close(deadline)
         access.save()  # Save first: the process may end while it waits for threads.
-        await service.close(max(until - time.monotonic(), 0.0))
+        await service.close(max(deadline - time.monotonic(), 0.0))
 
-    front = [Middleware(Gate, bodies=Bodies(access, config), metrics=metrics)]
+    middleware = [Middleware(Gate, bodies=Bodies(access, config), metrics=metrics)]
     if config.cors:
         cors = Middleware(
             CORSMiddleware,
@@ -314,10 +314,10 @@ def make_app(sources: Sequence[ModelSource], config: ServerConfig | None = None)
             allow_methods=["GET", "POST"],
             allow_headers=["Authorization", "Content-Type"],
         )
-        front.insert(0, cors)
-    handlers: Mapping[Any, Any] = dict.fromkeys(_ERRORS, _refuse)
+        middleware.insert(0, cors)
+    handlers: Mapping[Any, Any] = dict.fromkeys(_HANDLED_ERRORS, _refuse)
     app = Starlette(
-        routes=_ROUTES, middleware=front, exception_handlers=handlers, lifespan=lifespan
+        routes=_ROUTES, middleware=middleware, exception_handlers=handlers, lifespan=lifespan
     )
     app.state.context, app.state.stopping, app.state.stop_by = context, False, None
     return app
@@ -342,7 +342,7 @@ _ROUTES = (
 )
 
 
-def _refusal(error: Exception) -> ApiError:
+def _as_api_error(error: Exception) -> ApiError:
     if isinstance(error, ApiError):
         return error
     if isinstance(error, HTTPException):
@@ -350,16 +350,16 @@ def _refusal(error: Exception) -> ApiError:
     if isinstance(error, ClientDisconnect):
         return ApiError(499, "The client has closed the connection.")
     if isinstance(error, QueueFullError):
-        return ApiError(429, "Too many requests: too many lines wait", 1)
+        return ApiError(429, "Too many requests: too many lines are waiting", 1)
     if isinstance(error, JobEndedError):
         return ApiError(503, str(error), 5 * (error.code == "server_stops"))
     return ApiError(500, "The text cannot be translated.")
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
-    refusal = _refusal(error)
+    refusal = _as_api_error(error)
     if refusal.status == 500:
-        _LOG.error("%s\n%s", route_of(request.scope), where(error))
+        _LOG.error("%s\n%s", route_of(request.scope), describe_stacks(error))
     response = error_response(
         request, refusal.status, refusal.message, refusal.retry_after, refusal.detail
     )
@@ -367,4 +367,4 @@ async def _refuse(request: Request, error: Exception) -> Response:
     return response
 
 
-_ERRORS = (ApiError, HTTPException, ClientDisconnect, QueueFullError, UserError)
+_HANDLED_ERRORS = (ApiError, HTTPException, ClientDisconnect, QueueFullError, UserError)

@@ -18,19 +18,19 @@ from t2t_keras.errors import UserError
 from t2t_keras.workbench.server.requests import Budget, JobEndedError
 
 # Scoring this many sentences costs as much as one search.
-_SCORED_FOR_SEARCHED = 8
+_SCORED_PER_SEARCH = 8
 _MAX_SCORED = 256  # sentences at a time, because attention needs memory
-# Takes lines, their options and the batch; returns a result for each line.
+# A function of lines, their options and the batch; returns a result for each line.
 Translate = Callable[[list[str], Any, "Batch"], Sequence[Any]]
 
 # Maximum lines and characters of one client in a batch with other clients.
-_SHARED_LINES, _SHARED_CHARACTERS = 8, 2_000
-# A larger batch is long, and so is one with more searches that is mostly one client's. Long batches
-# delay only their own clients. They search for few sentences at a time, and for fewer while other
-# clients have work.
-_SHORT_SEARCHES = 4
+_MAX_SHARED_LINES, _MAX_SHARED_CHARACTERS = 8, 2_000
+# A batch is long if a client exceeds that maximum, or if the batch is mostly one client's and needs
+# more searches than this. Long batches delay only their own clients. They search for few sentences
+# at a time, and for fewer while other clients have work.
+_MAX_SHORT_SEARCHES = 4
 _ROWS_ALONE, _ROWS_AMONG_OTHERS = 64, 2
-_MAX_LONG = 6  # concurrent long batches, in addition to `at_once` others
+_MAX_LONG_BATCHES = 6  # concurrent long batches, in addition to `at_once` others
 
 
 class QueueFullError(Exception):
@@ -50,8 +50,8 @@ class Shares:
     def arrive(self, client: str) -> None:
         """Adds a waiting or running job of a client."""
         if not self._jobs.get(client):
-            least = min((self._used[name] for name in self._jobs), default=0.0)
-            self._used[client] = max(self._used.get(client, 0.0), least)
+            lowest = min((self._used[name] for name in self._jobs), default=0.0)
+            self._used[client] = max(self._used.get(client, 0.0), lowest)
         self._jobs[client] = self._jobs.get(client, 0) + 1
 
     def leave(self, client: str) -> None:
@@ -67,7 +67,7 @@ class Shares:
                 if name in self._jobs or use > highest > 0
             }
 
-    def add(self, shares: Mapping[str, float], cost: float) -> None:
+    def charge(self, shares: Mapping[str, float], cost: float) -> None:
         """Charges a cost to clients, whose shares add up to 1."""
         for client, share in shares.items():
             self._used[client] = self._used.get(client, 0.0) + share * cost
@@ -77,13 +77,13 @@ class Shares:
         return min((self._used.get(client, 0.0) for client in clients), default=0.0)
 
     @property
-    def are_several(self) -> bool:
+    def has_several_clients(self) -> bool:
         """Whether more than one client has work."""
         return len(self._jobs) > 1
 
 
 @dataclasses.dataclass(eq=False)
-class _Waiting:
+class _Waiter:
     """A thread that waits for a turn."""
 
     clients: list[str]
@@ -96,17 +96,17 @@ class Turns:
     Args:
       limit: maximum number of concurrent searches.
       shares: use by each client; guarded by `changed`.
-      changed: notified when turns are granted.
+      changed: condition that is notified when turns are granted.
     """
 
     def __init__(self, limit: int, shares: Shares, changed: threading.Condition):
         self._free, self._shares, self._changed = limit, shares, changed
-        self._waiting: list[_Waiting] = []
+        self._waiting: list[_Waiter] = []
 
     @contextlib.contextmanager
     def turn(self, clients: list[str]) -> Iterator[None]:
         """Waits for a turn to search for these clients, and holds it."""
-        waiter = _Waiting(clients)
+        waiter = _Waiter(clients)
         with self._changed:
             self._waiting.append(waiter)
             self._grant()
@@ -126,7 +126,7 @@ class Turns:
         might leave the turn to another.
         """
         while self._free and self._waiting:
-            first = min(self._waiting, key=lambda waiting: self._shares.rank(waiting.clients))
+            first = min(self._waiting, key=lambda waiter: self._shares.rank(waiter.clients))
             self._waiting.remove(first)
             first.has_turn = True
             self._free -= 1
@@ -135,12 +135,12 @@ class Turns:
 
 @dataclasses.dataclass(eq=False)
 class _Job:
-    """Lines of one request; `is_alone`: it runs again by itself, after its batch has failed."""
+    """Lines of one request. `runs_alone`: its batch has failed, and it runs again by itself."""
 
     lines: list[str]
     options: Hashable
     budget: Budget
-    is_alone: bool = False
+    runs_alone: bool = False
     future: concurrent.futures.Future = dataclasses.field(default_factory=concurrent.futures.Future)
 
     @property
@@ -155,7 +155,7 @@ class _Job:
     @property
     def bulk(self) -> float:
         """Its size as a fraction of a client's maximum in a batch with other clients."""
-        return max(len(self.lines) / _SHARED_LINES, self.size / _SHARED_CHARACTERS)
+        return max(len(self.lines) / _MAX_SHARED_LINES, self.size / _MAX_SHARED_CHARACTERS)
 
 
 class Batch:
@@ -165,81 +165,81 @@ class Batch:
       jobs: jobs with the same options.
       shares: use of the machine by each client.
       turns: limits searches.
-      changed: guards the shares and turns.
+      changed: condition that guards the shares and turns.
     """
 
     def __init__(
         self, jobs: Sequence[_Job], shares: Shares, turns: Turns, changed: threading.Condition
     ):
         self.jobs, self._shares, self._turns, self._changed = jobs, shares, turns, changed
-        total = sum(job.size for job in jobs)
-        self._of_jobs = [job.size / max(total, 1) for job in jobs]
-        self.of_clients: dict[str, float] = collections.defaultdict(float)
+        total_size = sum(job.size for job in jobs)
+        self._job_shares = [job.size / max(total_size, 1) for job in jobs]
+        self.client_shares: dict[str, float] = collections.defaultdict(float)
         bulk_by_client: dict[str, float] = collections.defaultdict(float)
-        for job, share in zip(jobs, self._of_jobs, strict=True):
-            self.of_clients[job.client] += share
+        for job, share in zip(jobs, self._job_shares, strict=True):
+            self.client_shares[job.client] += share
             bulk_by_client[job.client] += job.bulk
         self._is_large = max(bulk_by_client.values()) > 1
-        self._searches = self._waiting = self._searching = 0
+        self._num_searches = self._num_waiting = self._num_searching = 0
         self._since: float | None = None
 
     @property
     def is_long(self) -> bool:
         """Whether it is large, or has many searches and is mostly one client's."""
-        has_many_searches = self._searches > _SHORT_SEARCHES
-        return self._is_large or (has_many_searches and max(self.of_clients.values()) > 0.5)
+        has_many_searches = self._num_searches > _MAX_SHORT_SEARCHES
+        return self._is_large or (has_many_searches and max(self.client_shares.values()) > 0.5)
 
     @property
     def rows_at_once(self) -> int:
         """Maximum number of sentences in one turn."""
         if not self.is_long:
             return 1 << 30
-        return _ROWS_AMONG_OTHERS if self._shares.are_several else _ROWS_ALONE
+        return _ROWS_AMONG_OTHERS if self._shares.has_several_clients else _ROWS_ALONE
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Charges the time to its clients' shares and its jobs' budgets."""
-        self._change()
+        """Charges the time of the block to its clients' shares and its jobs' budgets."""
+        self._update()
         try:
             yield
         finally:
-            self._change(ends=True)
+            self._update(ends=True)
 
     @contextlib.contextmanager
-    def turn(self, sentences: int = 0) -> Iterator[None]:
+    def turn(self, num_sentences: int = 0) -> Iterator[None]:
         """Waits for a turn to search for this number of sentences, and holds it.
 
         Raises:
           JobEndedError: all its jobs have ended.
         """
-        for job, share in zip(self.jobs, self._of_jobs, strict=True):
-            job.budget.count_searches(sentences * share)
-        if all(job.budget.ended for job in self.jobs):
+        for job, share in zip(self.jobs, self._job_shares, strict=True):
+            job.budget.count_searches(num_sentences * share)
+        if all(job.budget.end_error for job in self.jobs):
             self.jobs[0].budget.check()
-        self._change(waiting=1)
-        with self._turns.turn(list(self.of_clients)):
-            self._change(waiting=-1, searching=1)
+        self._update(waiting=1)
+        with self._turns.turn(list(self.client_shares)):
+            self._update(waiting=-1, searching=1)
             try:
                 yield
             finally:
-                self._change(searching=-1)
+                self._update(searching=-1)
 
-    def _change(self, waiting: int = 0, searching: int = 0, ends: bool = False) -> None:
-        """Charges the time until now, except while all its work waits for a turn."""
+    def _update(self, waiting: int = 0, searching: int = 0, ends: bool = False) -> None:
+        """Charges the time since the last update, unless all work waited; then counts changes."""
         now = time.monotonic()
         with self._changed:
             was_long = self.is_long
             if self._since is not None:
-                self._shares.add(self.of_clients, now - self._since)
+                self._shares.charge(self.client_shares, now - self._since)
                 for job in self.jobs:
                     job.budget.pause()
-            self._waiting += waiting
-            self._searching += searching
-            self._searches += max(searching, 0)
-            is_idle = ends or (self._waiting and not self._searching)
+            self._num_waiting += waiting
+            self._num_searching += searching
+            self._num_searches += max(searching, 0)
+            is_idle = ends or (self._num_waiting and not self._num_searching)
             self._since = None if is_idle else now
             if self._since is not None:
-                for job, share in zip(self.jobs, self._of_jobs, strict=True):
+                for job, share in zip(self.jobs, self._job_shares, strict=True):
                     job.budget.begin(share)
             if self.is_long and not was_long:
                 self._changed.notify_all()
@@ -255,12 +255,12 @@ class Batcher:
 
     Args:
       translate: takes lines, options and the `Batch`, and returns a result for each line.
-      max_wait_ms: longest wait of an idle batcher.
+      max_wait_ms: maximum wait of an idle batcher.
       max_lines: maximum lines of a batch; a longer job becomes a separate batch.
       max_queued: maximum lines in the queue.
-      at_once: concurrent batches, in addition to long ones of other clients.
+      at_once: maximum concurrent batches, in addition to other clients' long ones.
       observe: takes the number of lines and the seconds of each batch.
-      searches: concurrent searches; default: `at_once`.
+      searches: maximum concurrent searches; 0 = `at_once`.
     """
 
     def __init__(
@@ -281,10 +281,10 @@ class Batcher:
         self._turns = Turns(searches or at_once, self._shares, threading.Condition(lock))
         self._jobs: dict[str, collections.deque[_Job]] = {}
         self._running: list[Batch] = []
-        self._open = True
+        self._is_open = True
         self._threads = [
             threading.Thread(target=self._work, name="batcher", daemon=True)
-            for _ in range(at_once + _MAX_LONG)
+            for _ in range(at_once + _MAX_LONG_BATCHES)
         ]
         for thread in self._threads:
             thread.start()
@@ -294,7 +294,7 @@ class Batcher:
         """Number of waiting lines whose jobs have not ended."""
         with self._changed:
             jobs = itertools.chain(*self._jobs.values())
-            return sum(len(job.lines) for job in jobs if not job.budget.ended)
+            return sum(len(job.lines) for job in jobs if not job.budget.end_error)
 
     async def translate(
         self,
@@ -333,11 +333,11 @@ class Batcher:
         job = _Job(list(lines), options, budget or Budget())
         job.budget.check()
         with self._changed:
-            waiting = self.queued_lines
-            # Without waiting lines, accept any request.
-            if not may_wait and waiting and waiting + len(job.lines) > self._max_queued:
+            queued = self.queued_lines
+            # If no lines are waiting, accept any request.
+            if not may_wait and queued and queued + len(job.lines) > self._max_queued:
                 raise QueueFullError
-            if not self._open:
+            if not self._is_open:
                 raise UserError(
                     "The model was removed during the request. Try again.", code="model_removed"
                 )
@@ -350,10 +350,10 @@ class Batcher:
     def _leave(self, job: _Job) -> None:
         with self._changed:
             self._shares.leave(job.client)
-            waiting = self._jobs.get(job.client, collections.deque())
-            if job.future.cancelled() and job in waiting:
-                waiting.remove(job)
-                if not waiting:
+            waiting_jobs = self._jobs.get(job.client, collections.deque())
+            if job.future.cancelled() and job in waiting_jobs:
+                waiting_jobs.remove(job)
+                if not waiting_jobs:
                     del self._jobs[job.client]
 
     def end_all(self, code: str, text: str) -> None:
@@ -366,22 +366,22 @@ class Batcher:
     def close(self, seconds: float | None = None) -> None:
         """Stops the threads after all jobs, but waits at most this number of seconds."""
         with self._changed:
-            self._open = False
+            self._is_open = False
             self._changed.notify_all()
-        until = None if seconds is None else time.monotonic() + seconds
+        deadline = None if seconds is None else time.monotonic() + seconds
         for thread in self._threads:
-            thread.join(None if until is None else max(until - time.monotonic(), 0.0))
+            thread.join(None if deadline is None else max(deadline - time.monotonic(), 0.0))
 
     def _work(self) -> None:
         while batch := self._next_batch():
             start = time.perf_counter()
-            failed = self._run(batch)
-            if not failed:
+            failed_jobs = self._run(batch)
+            if not failed_jobs:
                 lines = sum(len(job.lines) for job in batch.jobs)
                 self._observe(lines, time.perf_counter() - start)
             with self._changed:
-                for job in reversed(failed):
-                    job.is_alone = True
+                for job in reversed(failed_jobs):
+                    job.runs_alone = True
                     self._jobs.setdefault(job.client, collections.deque()).appendleft(job)
                 self._running.remove(batch)
                 self._changed.notify_all()
@@ -391,31 +391,31 @@ class Batcher:
         with self._changed:
             while True:
                 while (first := self._first_job()) is None:
-                    if not (self._open or self._jobs):
+                    if not (self._is_open or self._jobs):
                         return None
                     self._changed.wait()
                     if self._first_job():
-                        self._gather()
-                if jobs := [job for job in self._with_more(first) if _may_begin(job)]:
+                        self._wait_for_more()
+                if jobs := [job for job in self._take_with_others(first) if _may_begin(job)]:
                     batch = Batch(jobs, self._shares, self._turns, self._changed)
                     self._running.append(batch)
                     return batch
 
     def _first_job(self) -> _Job | None:
         """Returns the first job of the client that has used least; None = no job may begin."""
-        long = [batch for batch in self._running if batch.is_long]
-        if len(long) >= _MAX_LONG:
+        long_batches = [batch for batch in self._running if batch.is_long]
+        if len(long_batches) >= _MAX_LONG_BATCHES:
             return None
         for client in sorted(self._jobs, key=lambda name: self._shares.rank([name])):
             # A long batch delays only its own clients.
-            unrelated = sum(client not in batch.of_clients for batch in long)
-            if len(self._running) - unrelated < self._at_once:
+            num_unrelated = sum(client not in batch.client_shares for batch in long_batches)
+            if len(self._running) - num_unrelated < self._at_once:
                 return self._jobs[client][0]
         return None
 
-    def _with_more(self, first: _Job) -> list[_Job]:
-        """Removes a job from the queue, with others that fit into a batch with it."""
-        jobs, room = [first], 0 if first.is_alone else self._max_lines - len(first.lines)
+    def _take_with_others(self, first: _Job) -> list[_Job]:
+        """Takes a job from the queue, with other jobs that fit into its batch."""
+        jobs, room = [first], 0 if first.runs_alone else self._max_lines - len(first.lines)
         bulk_by_client = collections.defaultdict(float, {first.client: first.bulk})
         for client in sorted(self._jobs, key=lambda name: self._shares.rank([name])):
             skipped_jobs: collections.deque[_Job] = collections.deque()
@@ -433,16 +433,16 @@ class Batcher:
                     skipped_jobs.append(job)
                     may_follow = False  # Later jobs of the client must not overtake it.
             self._jobs[client] = skipped_jobs
-        self._jobs = {client: waiting for client, waiting in self._jobs.items() if waiting}
+        self._jobs = {client: queue for client, queue in self._jobs.items() if queue}
         return jobs
 
-    def _gather(self) -> None:
-        """Waits for more lines, until a batch is full or another thread takes the jobs."""
-        until = time.monotonic() + self._max_wait
-        while self._open and (first := self._first_job()):
+    def _wait_for_more(self) -> None:
+        """Waits for more lines until time is up, a batch is full, or another thread takes the jobs."""
+        deadline = time.monotonic() + self._max_wait
+        while self._is_open and (first := self._first_job()):
             jobs = itertools.chain(*self._jobs.values())
             lines = sum(len(job.lines) for job in jobs if job.options == first.options)
-            seconds_left = until - time.monotonic()
+            seconds_left = deadline - time.monotonic()
             if lines >= self._max_lines or seconds_left <= 0:
                 break
             self._changed.wait(seconds_left)
@@ -456,7 +456,7 @@ class Batcher:
                 results = list(self._translate(lines, jobs[0].options, batch))
         except JobEndedError as error:
             for job in jobs:
-                job.future.set_exception(job.budget.ended or error)
+                job.future.set_exception(job.budget.end_error or error)
             return []
         except BaseException as error:  # Any error must be reported to its request.
             if len(jobs) > 1:
@@ -470,13 +470,13 @@ class Batcher:
 
 
 def _may_join(bulk_by_client: Mapping[str, float], job: _Job) -> bool:
-    """Returns whether a job may join a batch: if it stays of one client, or small for each client.
+    """Returns whether a job may join a batch, which must stay one client's or small for all.
 
     Args:
       bulk_by_client: total `_Job.bulk` of each client in the batch.
       job: a job with the same options.
     """
-    if job.is_alone:
+    if job.runs_alone:
         return False
     if bulk_by_client.keys() == {job.client}:
         return True
@@ -487,7 +487,7 @@ def _may_begin(job: _Job) -> bool:
     """Returns whether a job can still run; sets the error of a job that has ended."""
     if not (job.future.running() or job.future.set_running_or_notify_cancel()):
         return False
-    if error := job.budget.ended:
+    if error := job.budget.end_error:
         job.future.set_exception(error)
     return error is None
 
@@ -497,7 +497,7 @@ class EngineInTurns(Engine):
 
     Args:
       engine: the wrapped engine.
-      batch: takes the turns.
+      batch: takes turns for the computations.
     """
 
     def __init__(self, engine: Engine, batch: Batch):
@@ -519,8 +519,8 @@ class EngineInTurns(Engine):
         """See `Engine`."""
         outputs: list[list[Output]] = []
         while len(outputs) < len(sources):
-            first = len(outputs)
-            rows = slice(first, first + self._batch.rows_at_once)
+            start = len(outputs)
+            rows = slice(start, start + self._batch.rows_at_once)
             with self._batch.turn(len(sources[rows])):
                 outputs += self._engine.outputs(sources[rows], prefixes[rows], numbers[rows])
         return outputs
@@ -529,37 +529,37 @@ class EngineInTurns(Engine):
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray]]:
         """See `Engine`."""
-        return self._of_pairs(self._engine.log_probs, sources, targets)
+        return self._score_in_turns(self._engine.log_probs, sources, targets)
 
     def scores(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, float]]:
         """See `Engine`."""
-        return self._of_pairs(self._engine.scores, sources, targets)
+        return self._score_in_turns(self._engine.scores, sources, targets)
 
     def cross_attention(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray]]:
         """See `Engine`."""
-        return self._of_pairs(self._engine.cross_attention, sources, targets)
+        return self._score_in_turns(self._engine.cross_attention, sources, targets)
 
     def attention(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
         """See `Engine`."""
-        return self._of_pairs(self._engine.attention, sources, targets)
+        return self._score_in_turns(self._engine.attention, sources, targets)
 
-    def _of_pairs(
+    def _score_in_turns(
         self, compute: Callable, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> Iterator[tuple[int, Any]]:
-        first = 0
-        while first < len(sources):
-            num_rows = min(_SCORED_FOR_SEARCHED * self._batch.rows_at_once, _MAX_SCORED)
-            rows = slice(first, first + num_rows)
-            with self._batch.turn(len(sources[rows]) // _SCORED_FOR_SEARCHED):
+        start = 0
+        while start < len(sources):
+            num_rows = min(_SCORED_PER_SEARCH * self._batch.rows_at_once, _MAX_SCORED)
+            rows = slice(start, start + num_rows)
+            with self._batch.turn(len(sources[rows]) // _SCORED_PER_SEARCH):
                 results = list(compute(sources[rows], targets[rows]))
-            yield from ((first + number, result) for number, result in results)
-            first = rows.stop
+            yield from ((start + number, result) for number, result in results)
+            start = rows.stop
 
     def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:
         """See `Engine`."""

@@ -51,7 +51,7 @@ class ServerConfig:
     )
     requests_per_minute: int = setting(
         0,
-        "maximum per API key, or per address without keys; 0 = no limit",
+        "maximum per API key, or per address if no key is needed; 0 = no limit",
         minimum=0,
     )
     api_keys_file: Path | None = None

@@ -16,11 +16,11 @@ from t2t_keras.workbench.server.glossaries import (
     StoredGlossary,
     Terms,
     as_tsv,
-    dictionary,
+    find_dictionary,
     glossary_pair,
     read_entries,
 )
-from t2t_keras.workbench.server.languages import canonical, language_name, nearest_code
+from t2t_keras.workbench.server.languages import canonical_code, language_name, nearest_code
 from t2t_keras.workbench.server.requests import ApiError, Budget, Parameters, json_response
 from t2t_keras.workbench.server.service import Options, Pair, Splitting
 from t2t_keras.workbench.terms.glossary import Glossary
@@ -28,11 +28,10 @@ from t2t_keras.workbench.terms.glossary import Glossary
 _TSV = "text/tab-separated-values"
 _MAX_IDS, _MAX_DICTIONARIES = 5, 1_000
 
-
 # Targets that DeepL's clients reject, and variants that they accept instead.
 _TARGET_VARIANTS = {"en": ("en-GB", "en-US"), "pt": ("pt-PT", "pt-BR")}
 
-_SPLITTING = {
+_SPLITTINGS = {
     "0": Splitting(lines=False, sentences=False),
     "1": Splitting(),
     "nonewlines": Splitting(lines=False),
@@ -44,12 +43,12 @@ _MODEL_TYPES = {
     "latency_optimized": "latency_optimized",
 }
 # Unsupported options that would change a translation.
-_REFUSED = ("style_id", "translation_memory_id", "custom_instructions")
-_UNLIMITED = 1_000_000_000_000  # DeepL's value for an unlimited account.
-_SAME = "Source and target language are equal."
+_REFUSED_OPTIONS = ("style_id", "translation_memory_id", "custom_instructions")
+_UNLIMITED_CHARACTERS = 1_000_000_000_000  # DeepL's value for an unlimited account.
+_SAME_LANGUAGE = "Source and target language are equal."
 
 
-async def languages(call: Call) -> list[dict[str, Any]]:
+async def list_languages(call: Call) -> list[dict[str, Any]]:
     """Lists source or target languages."""
     models = call.context.service.models
     if call.parameters.choice("type", ("source", "target"), "source") == "source":
@@ -63,20 +62,20 @@ async def languages(call: Call) -> list[dict[str, Any]]:
     ]
 
 
-async def usage(call: Call) -> dict[str, int]:
-    """Returns the client's use of its quota."""
+async def report_usage(call: Call) -> dict[str, int]:
+    """Returns the client's use of its quota, in characters."""
     return {
-        "character_count": call.context.access.characters(call.client),
-        "character_limit": call.client.key.characters_per_month or _UNLIMITED,
+        "character_count": call.context.access.characters_this_month(call.client),
+        "character_limit": call.client.key.characters_per_month or _UNLIMITED_CHARACTERS,
     }
 
 
-async def empty_list(call: Call) -> dict[str, Any]:
-    """Returns an empty list, under the last name of the path."""
+async def return_empty_list(call: Call) -> dict[str, Any]:
+    """Returns an empty list, under the last part of the path."""
     return {call.request.url.path.rpartition("/")[2]: []}
 
 
-async def missing(call: Call) -> None:
+async def refuse_endpoint(call: Call) -> None:
     """Refuses an unsupported endpoint."""
     raise ApiError(
         404,
@@ -92,55 +91,55 @@ async def translate(call: Call) -> dict[str, Any]:
         raise ApiError(400, "Parameter 'text' not specified.")
     call.context.check_size(texts)
     check_options(parameters)
-    kind = parameters.choice("tag_handling", ("html", "xml"), "text")
-    splitting = parameters.choice("split_sentences", tuple(_SPLITTING), "1")
-    pairs = await _read_pairs(call, texts, kind)
+    text_format = parameters.choice("tag_handling", ("html", "xml"), "text")
+    splitting = _SPLITTINGS[parameters.choice("split_sentences", tuple(_SPLITTINGS), "1")]
+    pairs = await _read_pairs(call, texts, text_format)
     # A glossary needs a source language, so all pairs are equal.
     glossary = await requested_glossary(call, pairs[0])
-    options = _options(parameters, kind, glossary)
-    translations = await call.translate(pairs, texts, options, _SPLITTING[splitting])
-    model = parameters.text("model_type")
-    shared = {"model_type_used": _MODEL_TYPES[model]} if model else {}
-    billed = parameters.switch("show_billed_characters")
+    options = _read_options(parameters, text_format, glossary)
+    translations = await call.translate(pairs, texts, options, splitting)
+    model_type = parameters.text("model_type")
+    type_used = {"model_type_used": _MODEL_TYPES[model_type]} if model_type else {}
+    shows_billed = parameters.switch("show_billed_characters")
     return {
         "translations": [
             {
                 "detected_source_language": source.partition("-")[0].upper(),
                 "text": translation.text,
             }
-            | ({"billed_characters": len(text)} if billed else {})
-            | shared
+            | ({"billed_characters": len(text)} if shows_billed else {})
+            | type_used
             for (source, _), text, translation in zip(pairs, texts, translations, strict=True)
         ]
     }
 
 
-async def _read_pairs(call: Call, texts: Sequence[str], kind: str) -> list[Pair]:
-    """Returns the pair of each text; without a model for it, the pair of all texts together."""
-    pairs = [await read_pair(call, texts, kind)] * len(texts)
+async def _read_pairs(call: Call, texts: Sequence[str], text_format: str) -> list[Pair]:
+    """Returns the pair of each text; if no model has it, the pair of all texts together."""
+    pairs = [await read_pair(call, texts, text_format)] * len(texts)
     if not call.parameters.text("source_lang") and len(texts) > 1:
         for number, text in enumerate(texts):
             with contextlib.suppress(ApiError):
-                pairs[number] = await read_pair(call, [text], kind)
+                pairs[number] = await read_pair(call, [text], text_format)
     return pairs
 
 
-def _options(parameters: Parameters, kind: str, glossary: Glossary | None) -> Options:
+def _read_options(parameters: Parameters, text_format: str, glossary: Glossary | None) -> Options:
     """Returns the options of a translation."""
-    if kind == "text":
-        return Options(kind, glossary=glossary)
-    ignored, splitting, non_splitting = (
+    if text_format == "text":
+        return Options(text_format, glossary=glossary)
+    ignored_tags, splitting_tags, non_splitting_tags = (
         {tag.strip() for text in parameters.texts(name) for tag in text.split(",") if tag.strip()}
         for name in ("ignore_tags", "splitting_tags", "non_splitting_tags")
     )
-    outline = kind == "xml" and parameters.switch("outline_detection", True)
+    outline = text_format == "xml" and parameters.switch("outline_detection", True)
     return Options(
-        kind,
+        text_format,
         glossary=glossary,
-        keep=tuple(sorted(ignored)),
-        blocks=tuple(sorted(splitting - non_splitting)),
+        keep=tuple(sorted(ignored_tags)),
+        blocks=tuple(sorted(splitting_tags - non_splitting_tags)),
         outline=outline,
-        inline=tuple(sorted(non_splitting)) if outline else (),
+        inline=tuple(sorted(non_splitting_tags)) if outline else (),
     )
 
 
@@ -152,12 +151,12 @@ def check_options(parameters: Parameters) -> None:
     parameters.choice("model_type", tuple(_MODEL_TYPES))
     if parameters.choice("formality", _FORMALITIES, "default") in ("less", "more"):
         raise ApiError(400, "'formality' is not supported for given 'target_lang'.")
-    for name in _REFUSED:
-        if parameters.any(name):
+    for name in _REFUSED_OPTIONS:
+        if parameters.raw_value(name):
             raise ApiError(400, f"'{name}' is not supported by this server.")
 
 
-async def read_pair(call: Call, texts: Sequence[str], kind: str) -> Pair:
+async def read_pair(call: Call, texts: Sequence[str], text_format: str) -> Pair:
     """Returns the language pair of a request; detects a missing source from the texts.
 
     For texts that are already in the target language, returns that language twice.
@@ -170,33 +169,33 @@ async def read_pair(call: Call, texts: Sequence[str], kind: str) -> Pair:
     if not target:
         raise ApiError(400, "Value for 'target_lang' not supported.")
     if not source:
-        source = (await context.detect_source(texts, target, kind)).language
+        source = (await context.detect_source(texts, target, text_format)).language
     try:
-        return context.pair(canonical(source), canonical(target), may_be_same=True)
+        return context.pair(canonical_code(source), canonical_code(target), may_be_same=True)
     except ApiError as error:
-        known = {code for _, code in context.service.models}
-        wrong = "source_lang" if nearest_code(canonical(target), known) else "target_lang"
-        raise ApiError(400, f"Value for '{wrong}' not supported.", detail=error.message) from error
+        targets = {code for _, code in context.service.models}
+        name = "source_lang" if nearest_code(canonical_code(target), targets) else "target_lang"
+        raise ApiError(400, f"Value for '{name}' not supported.", detail=error.message) from error
 
 
-async def upload(call: Call) -> dict[str, str]:
+async def upload_document(call: Call) -> dict[str, str]:
     """Stores a document, and starts its translation."""
     parameters, files = call.parameters, call.context.files
-    sent = parameters.file("file")
-    name = sent and (parameters.text("filename") or sent.filename)
-    if not (sent and name):
+    upload = parameters.file("file")
+    name = upload and (parameters.text("filename") or upload.filename)
+    if not (upload and name):
         raise ApiError(400, "Invalid file data.")
     _check_format(parameters, name, files.formats())
     check_options(parameters)
-    async with files.storing(sent.file, name, call.client.identity, call.share_owner) as file:
-        texts = await files.texts(file)
+    async with files.storing(upload.file, name, call.client.identity, call.share_owner) as file:
+        texts = await files.read_texts(file)
         # Detection as HTML also works for texts without tags.
         pair = await read_pair(call, texts, "html")
         if pair[0] == pair[1]:
             if parameters.text("source_lang"):
-                raise ApiError(400, _SAME)
+                raise ApiError(400, _SAME_LANGUAGE)
             # The language was detected only after the upload: report the error in the status.
-            files.fail(file, _SAME)
+            files.fail(file, _SAME_LANGUAGE)
         else:
             await files.store_terms(file, await requested_glossary(call, pair))
             with call.charged(texts, Budget()) as characters:
@@ -204,7 +203,7 @@ async def upload(call: Call) -> dict[str, str]:
     return {"document_id": file.file_id, "document_key": file.secret}
 
 
-async def status(call: Call) -> dict[str, Any]:
+async def report_status(call: Call) -> dict[str, Any]:
     """Returns the status of a document."""
     file = _find_document(call)
     answer: dict[str, Any] = {"document_id": file.file_id, "status": file.status}
@@ -218,7 +217,7 @@ async def status(call: Call) -> dict[str, Any]:
     return answer
 
 
-async def result(call: Call) -> FileResponse:
+async def download_document(call: Call) -> FileResponse:
     """Returns a translated document, once."""
     file, files = _find_document(call), call.context.files
     if file.status != "done":
@@ -228,12 +227,12 @@ async def result(call: Call) -> FileResponse:
     return FileResponse(files.claim(file), filename=file.translated_name, background=removal)
 
 
-def _check_format(parameters: Parameters, name: str, known: Sequence[str]) -> None:
+def _check_format(parameters: Parameters, name: str, suffixes: Sequence[str]) -> None:
     from t2t_keras.workbench.documents import translated_name
 
-    ending = PurePosixPath(name).suffix.lower()
-    if ending not in known:
-        raise ApiError(400, f"Invalid file: the file extension '{ending}' is not supported.")
+    suffix = PurePosixPath(name).suffix.lower()
+    if suffix not in suffixes:
+        raise ApiError(400, f"Invalid file: the file extension '{suffix}' is not supported.")
     output_format = parameters.text("output_format").lower()
     if output_format and translated_name(name).suffix.lower() != f".{output_format}":
         raise ApiError(400, "output_format not supported.")
@@ -247,27 +246,27 @@ def _find_document(call: Call) -> TranslatedFile:
 
 
 async def requested_glossary(call: Call, pair: Pair) -> Glossary | None:
-    """Returns the merged glossaries of a translation request; None = the request names none.
+    """Returns the merged glossaries of a translation request; None = the request has none.
 
     Raises:
       ApiError: a glossary does not exist, or is for other languages.
     """
-    parameters, store = call.parameters, call.context.glossaries
+    parameters, glossaries = call.parameters, call.context.glossaries
     ids = [name for text in parameters.texts("glossary_ids") for name in text.split(",") if name]
-    single = parameters.text("glossary_id")
-    if not ids and not single:
+    single_id = parameters.text("glossary_id")
+    if not ids and not single_id:
         return None
-    if single and ids:
+    if single_id and ids:
         raise ApiError(400, "'glossary_id' and 'glossary_ids' exclude each other.")
     if len(ids) > _MAX_IDS:
         raise ApiError(400, f"'glossary_ids' must not contain more than {_MAX_IDS} entries.")
     if not parameters.text("source_lang"):
         raise ApiError(400, "Use of a glossary requires the source_lang parameter to be specified")
-    named = [store.find(name, call.client.identity) for name in ids or [single]]
-    return await call.in_thread(store.terms, named, pair)
+    requested = [glossaries.find(name, call.client.identity) for name in ids or [single_id]]
+    return await call.in_thread(glossaries.merge, requested, pair)
 
 
-async def language_pairs(call: Call) -> dict[str, Any]:
+async def list_language_pairs(call: Call) -> dict[str, Any]:
     """Lists the supported language pairs of glossaries."""
     pairs = sorted({glossary_pair(*pair) for pair in call.context.service.models})
     return {"supported_languages": [_language_pair(pair) for pair in pairs]}
@@ -276,23 +275,23 @@ async def language_pairs(call: Call) -> dict[str, Any]:
 async def create_glossary(call: Call) -> dict[str, Any]:
     """Creates a glossary, with one dictionary in v2 and several in v3."""
     if _is_v2(call):
-        dictionaries = dict([await _dictionary(call, call.parameters)])
-    elif not (dictionaries := await _dictionaries(call)):
+        dictionaries = dict([await _read_dictionary(call, call.parameters)])
+    elif not (dictionaries := await _read_dictionaries(call)):
         raise ApiError(400, "Glossary dictionaries must be provided")
     create, name = call.context.glossaries.create, call.parameters.text("name")
-    return _described(call, await call.in_thread(create, call.client.identity, name, dictionaries))
+    return _describe(call, await call.in_thread(create, call.client.identity, name, dictionaries))
 
 
 async def list_glossaries(call: Call) -> dict[str, Any]:
     """Lists the client's glossaries; in v2, those with one dictionary."""
-    glossaries = call.context.glossaries.of(call.client.identity)
-    known = [stored for stored in glossaries if _is_known(call, stored)]
-    return {"glossaries": [_described(call, stored) for stored in known]}
+    owned = call.context.glossaries.owned_by(call.client.identity)
+    visible = [glossary for glossary in owned if _is_visible(call, glossary)]
+    return {"glossaries": [_describe(call, glossary) for glossary in visible]}
 
 
 async def describe_glossary(call: Call) -> dict[str, Any]:
     """Describes a glossary, without its terms."""
-    return _described(call, _find_glossary(call))
+    return _describe(call, _find_glossary(call))
 
 
 async def delete_glossary(call: Call) -> None:
@@ -300,7 +299,7 @@ async def delete_glossary(call: Call) -> None:
     await call.in_thread(call.context.glossaries.remove, _find_glossary(call))
 
 
-async def entries_as_text(call: Call) -> Response:
+async def list_entries_v2(call: Call) -> Response:
     """Returns the terms of a glossary as TSV (v2)."""
     [terms] = _find_glossary(call).dictionaries.values()
     accepted = call.request.headers.get("accept", "*/*")
@@ -309,38 +308,38 @@ async def entries_as_text(call: Call) -> Response:
     return Response(await call.in_thread(as_tsv, terms), media_type=_TSV)
 
 
-async def entries(call: Call) -> Response:
+async def list_entries_v3(call: Call) -> Response:
     """Returns the terms of a dictionary (v3)."""
-    pair = _pair(call.parameters)
-    text = await call.in_thread(as_tsv, dictionary(_find_glossary(call), pair))
+    pair = _required_pair(call.parameters)
+    text = await call.in_thread(as_tsv, find_dictionary(_find_glossary(call), pair))
     content = {"entries_format": "tsv", "entries": text}
     return await json_response({"dictionaries": [_language_pair(pair) | content]})
 
 
 async def change_glossary(call: Call) -> dict[str, Any]:
     """Renames a glossary, and adds terms to its dictionaries."""
-    stored, added = _find_glossary(call), await _dictionaries(call)
+    glossary, added = _find_glossary(call), await _read_dictionaries(call)
     dictionaries = {
-        pair: stored.dictionaries.get(pair, {}) | terms for pair, terms in added.items()
+        pair: glossary.dictionaries.get(pair, {}) | terms for pair, terms in added.items()
     }
-    name = call.parameters.text("name", stored.name)
-    return _described(
-        call, await call.in_thread(call.context.glossaries.change, stored, name, dictionaries)
+    name = call.parameters.text("name", glossary.name)
+    return _describe(
+        call, await call.in_thread(call.context.glossaries.change, glossary, name, dictionaries)
     )
 
 
 async def replace_dictionary(call: Call) -> dict[str, Any]:
     """Adds or replaces the dictionary of a pair."""
-    stored = _find_glossary(call)
-    pair, terms = await _dictionary(call, call.parameters)
-    await call.in_thread(call.context.glossaries.change, stored, stored.name, {pair: terms})
+    glossary = _find_glossary(call)
+    pair, terms = await _read_dictionary(call, call.parameters)
+    await call.in_thread(call.context.glossaries.change, glossary, glossary.name, {pair: terms})
     return _language_pair(pair) | {"entry_count": len(terms)}
 
 
 async def delete_dictionary(call: Call) -> None:
     """Removes the dictionary of a pair."""
     await call.in_thread(
-        call.context.glossaries.remove, _find_glossary(call), _pair(call.parameters)
+        call.context.glossaries.remove, _find_glossary(call), _required_pair(call.parameters)
     )
 
 
@@ -348,53 +347,54 @@ def _is_v2(call: Call) -> bool:
     return call.request.url.path.startswith("/v2/")
 
 
-def _is_known(call: Call, stored: StoredGlossary) -> bool:
+def _is_visible(call: Call, glossary: StoredGlossary) -> bool:
     """Returns whether the API version of a request can show a glossary: v2 needs a single pair."""
-    return len(stored.dictionaries) == 1 or not _is_v2(call)
+    return len(glossary.dictionaries) == 1 or not _is_v2(call)
 
 
 def _find_glossary(call: Call) -> StoredGlossary:
-    name = call.request.path_params["glossary_id"]
-    stored = call.context.glossaries.find(name, call.client.identity)
-    if not _is_known(call, stored):
+    glossary_id = call.request.path_params["glossary_id"]
+    glossary = call.context.glossaries.find(glossary_id, call.client.identity)
+    if not _is_visible(call, glossary):
         raise ApiError(404, "Glossary not found")
-    return stored
+    return glossary
 
 
-def _pair(parameters: Parameters) -> Pair:
+def _required_pair(parameters: Parameters) -> Pair:
     for name in ("source_lang", "target_lang"):
         if not parameters.text(name):
             raise ApiError(400, f"Parameter '{name}' not specified.")
     return glossary_pair(parameters.text("source_lang"), parameters.text("target_lang"))
 
 
-async def _dictionary(call: Call, parameters: Parameters) -> tuple[Pair, Terms]:
-    pair = _pair(parameters)
+async def _read_dictionary(call: Call, parameters: Parameters) -> tuple[Pair, Terms]:
+    pair = _required_pair(parameters)
     if pair not in {glossary_pair(*served) for served in call.context.service.models}:
         raise ApiError(400, "Unsupported glossary source and target language pair")
-    kind = parameters.choice("entries_format", FORMATS)
-    return pair, await call.in_thread(read_entries, parameters.text("entries"), kind, pair)
+    entries_format = parameters.choice("entries_format", FORMATS)
+    text = parameters.text("entries")
+    return pair, await call.in_thread(read_entries, text, entries_format, pair)
 
 
-async def _dictionaries(call: Call) -> dict[Pair, Terms]:
-    contents: Any = call.parameters.any("dictionaries") or []
+async def _read_dictionaries(call: Call) -> dict[Pair, Terms]:
+    contents: Any = call.parameters.raw_value("dictionaries") or []
     if not isinstance(contents, list) or not all(isinstance(content, dict) for content in contents):
         raise ApiError(400, "Missing or invalid argument: dictionaries")
     if len(contents) > _MAX_DICTIONARIES:
         raise ApiError(413, f"dictionaries: expected at most {_MAX_DICTIONARIES:,}.")
-    return dict([await _dictionary(call, Parameters(content)) for content in contents])
+    return dict([await _read_dictionary(call, Parameters(content)) for content in contents])
 
 
-def _described(call: Call, stored: StoredGlossary) -> dict[str, Any]:
+def _describe(call: Call, glossary: StoredGlossary) -> dict[str, Any]:
     """Describes a glossary in the format of the API version."""
     content: dict[str, Any] = {
-        "glossary_id": stored.glossary_id,
-        "name": stored.name,
-        "creation_time": stored.created,
+        "glossary_id": glossary.glossary_id,
+        "name": glossary.name,
+        "creation_time": glossary.created,
     }
     dictionaries = [
         _language_pair(pair) | {"entry_count": len(terms)}
-        for pair, terms in stored.dictionaries.items()
+        for pair, terms in glossary.dictionaries.items()
     ]
     if _is_v2(call):
         return content | {"ready": True} | dictionaries[0]
@@ -407,14 +407,14 @@ def _language_pair(pair: Sequence[str]) -> dict[str, str]:
 
 ROUTES = (
     Endpoint("/v2/translate", translate),
-    Endpoint("/v2/languages", languages, ("GET", "POST")),
-    Endpoint("/v2/usage", usage, ("GET", "POST")),
-    Endpoint("/v3/style_rules", empty_list, ("GET",)),
-    Endpoint("/v3/translation_memories", empty_list, ("GET",)),
-    Endpoint("/v2/document", upload),
-    Endpoint("/v2/document/{document_id}", status, ("GET", "POST")),
-    Endpoint("/v2/document/{document_id}/result", result, ("GET", "POST")),
-    Endpoint("/v2/glossary-language-pairs", language_pairs, ("GET",)),
+    Endpoint("/v2/languages", list_languages, ("GET", "POST")),
+    Endpoint("/v2/usage", report_usage, ("GET", "POST")),
+    Endpoint("/v3/style_rules", return_empty_list, ("GET",)),
+    Endpoint("/v3/translation_memories", return_empty_list, ("GET",)),
+    Endpoint("/v2/document", upload_document),
+    Endpoint("/v2/document/{document_id}", report_status, ("GET", "POST")),
+    Endpoint("/v2/document/{document_id}/result", download_document, ("GET", "POST")),
+    Endpoint("/v2/glossary-language-pairs", list_language_pairs, ("GET",)),
     *(
         endpoint
         for path in ("/v2/glossaries", "/v3/glossaries")
@@ -425,15 +425,15 @@ ROUTES = (
             Endpoint(f"{path}/{{glossary_id}}", delete_glossary, ("DELETE",), status=204),
         )
     ),
-    Endpoint("/v2/glossaries/{glossary_id}/entries", entries_as_text, ("GET",)),
-    Endpoint("/v3/glossaries/{glossary_id}/entries", entries, ("GET",)),
+    Endpoint("/v2/glossaries/{glossary_id}/entries", list_entries_v2, ("GET",)),
+    Endpoint("/v3/glossaries/{glossary_id}/entries", list_entries_v3, ("GET",)),
     Endpoint("/v3/glossaries/{glossary_id}", change_glossary, ("PATCH",)),
     Endpoint("/v3/glossaries/{glossary_id}/dictionaries", replace_dictionary, ("PUT",)),
     Endpoint(
         "/v3/glossaries/{glossary_id}/dictionaries", delete_dictionary, ("DELETE",), status=204
     ),
     *(
-        Endpoint(path, missing, ("GET", "POST", "PUT", "PATCH", "DELETE"), is_open=True)
+        Endpoint(path, refuse_endpoint, ("GET", "POST", "PUT", "PATCH", "DELETE"), is_open=True)
         for path in ("/v2/{rest:path}", "/v3/{rest:path}")
     ),
 )

@@ -18,9 +18,9 @@ from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.files import TranslatedFiles
 from t2t_keras.workbench.server.glossaries import Glossaries
 from t2t_keras.workbench.server.languages import (
-    Detected,
+    DetectedLanguage,
     base_language,
-    canonical,
+    canonical_code,
     detect,
     language_name,
     nearest_code,
@@ -35,14 +35,14 @@ from t2t_keras.workbench.server.requests import (
     authorization_key,
     in_own_thread,
     read_parameters,
-    unless_disconnected,
+    run_while_connected,
 )
 from t2t_keras.workbench.server.service import (
     Metrics,
     Options,
     Pair,
     Splitting,
-    Translated,
+    TranslatedText,
     TranslationService,
 )
 
@@ -50,11 +50,11 @@ LOG = logging.getLogger("t2t_keras.server")
 
 # Hosts that no other site can own: IP addresses, names without dots, subdomains of localhost.
 _LOCAL_HOST = re.compile(r"(\[[\da-f:.]+\]|[\d.]+|[^.:]*|[^:]*\.localhost)(:\d+)?", re.IGNORECASE)
-_AT_ONCE = 4
-_LOOPBACK = ("127.", "::1", "::ffff:127.")
-_FORWARDING = ("x-forwarded-for", "x-real-ip", "forwarded")
-# Minimum probability that a text is in the target language, for it to stay untranslated.
-_SURE = 0.9
+_MAX_SLOW_CALLS = 4
+_LOOPBACK_PREFIXES = ("127.", "::1", "::ffff:127.")
+_FORWARDING_HEADERS = ("x-forwarded-for", "x-real-ip", "forwarded")
+# From this probability on, a detected language counts even without a model to the target.
+_MIN_CONFIDENCE = 0.9
 
 
 class Context:
@@ -77,7 +77,7 @@ class Context:
         self.access, self.metrics = access, metrics
         folder = config.storage
         self.glossaries = Glossaries(folder / "glossaries" if folder else None)
-        self.places = Places(_AT_ONCE, 1)
+        self.places = Places(_MAX_SLOW_CALLS, 1)
         self.files = TranslatedFiles(service, config, access.refund)
 
     def admit(self, request: Request, parameters: Parameters) -> Client:
@@ -92,7 +92,7 @@ class Context:
             if not key:
                 key = parameters.text(name)
         address = request.client.host if request.client else ""
-        client = self.access.client(key, address)
+        client = self.access.admit(key, address)
         request.state.client = client.name
         return client
 
@@ -100,26 +100,26 @@ class Context:
         """Raises `ApiError` unless a request has a valid key or comes from this machine."""
         self._check_site(request)
         address = request.client.host if request.client else ""
-        is_forwarded = any(name in request.headers for name in _FORWARDING)
-        if not address.startswith(_LOOPBACK) or is_forwarded:
+        is_forwarded = any(name in request.headers for name in _FORWARDING_HEADERS)
+        if not address.startswith(_LOOPBACK_PREFIXES) or is_forwarded:
             if not self.access.needs_key:
                 raise ApiError(403, "Without --api_keys_file, metrics are for this machine only.")
             self.admit(request, parameters)
 
     def _check_site(self, request: Request) -> None:
-        """Raises `ApiError` for requests by pages of other sites."""
+        """Raises `ApiError` for requests from pages of other sites."""
         headers, address = request.headers, request.client.host if request.client else ""
-        host, origin, allowed = headers.get("host", ""), headers.get("origin"), self.config.cors
-        if "*" in allowed:
+        host, origin, sites = headers.get("host", ""), headers.get("origin"), self.config.cors
+        if "*" in sites:
             return
         # A proxy may change the host, but only a browser sets Sec-Fetch-Site.
         is_own = headers.get("sec-fetch-site") in ("same-origin", "none")
-        if origin and origin not in allowed and not is_own and origin.partition("://")[2] != host:
+        if origin and origin not in sites and not is_own and origin.partition("://")[2] != host:
             raise ApiError(403, f"Origin {origin} not allowed; add it to --cors.")
-        known = _LOCAL_HOST.fullmatch(host) or host in [
-            origin.partition("://")[2] for origin in allowed
+        is_known = _LOCAL_HOST.fullmatch(host) or host in [
+            site.partition("://")[2] for site in sites
         ]
-        if address.startswith(_LOOPBACK) and not known:
+        if address.startswith(_LOOPBACK_PREFIXES) and not is_known:
             raise ApiError(
                 403,
                 f"Host {host} not allowed; add a proxy's address to --trusted_proxies, or another "
@@ -158,27 +158,29 @@ class Context:
             f"{language_name(source)} ({source})",
         )
 
-    async def detect(self, texts: Sequence[str], kind: str = "text") -> list[Detected]:
+    async def detect(
+        self, texts: Sequence[str], text_format: str = "text"
+    ) -> list[DetectedLanguage]:
         """Returns the possible languages of texts, from the source languages of the models."""
         sources = {source for source, _ in self.service.models}
         try:
-            return await asyncio.to_thread(detect, texts, sources, kind)
+            return await asyncio.to_thread(detect, texts, sources, text_format)
         except UserError as error:
             raise ApiError(501, str(error)) from error
 
     async def detect_source(
-        self, texts: Sequence[str], target: str, kind: str = "text"
-    ) -> Detected:
+        self, texts: Sequence[str], target: str, text_format: str = "text"
+    ) -> DetectedLanguage:
         """Returns the most likely language of texts that are translated to a target.
 
-        If the detection is not sure, only languages with a model for the target count. If the texts
-        have no letters, returns any such language, with confidence 0.
+        Below `_MIN_CONFIDENCE`, prefers languages that a model translates to the target. Texts
+        without letters get such a language, or the target's, with confidence 0.
         """
-        candidates = await self.detect(texts, kind)
-        best, served, target = candidates[0], self.service.models, canonical(target)
+        candidates = await self.detect(texts, text_format)
+        best, served, target = candidates[0], self.service.models, canonical_code(target)
         if not best.confidence and base_language(best.language) != base_language(target):
-            candidates = [best, *(Detected(source, 0.0) for source, _ in sorted(served))]
-        elif not 0 < best.confidence < _SURE:
+            candidates = [best, *(DetectedLanguage(source, 0.0) for source, _ in sorted(served))]
+        elif not 0 < best.confidence < _MIN_CONFIDENCE:
             return best
         served_candidates = (
             candidate
@@ -232,8 +234,8 @@ class Call:
         texts: Sequence[str],
         options: Options,
         splitting: Splitting = Splitting(),  # noqa: B008 (frozen)
-    ) -> list[Translated]:
-        """Translates texts, each for its pair of languages.
+    ) -> list[TranslatedText]:
+        """Translates texts, each from and to the languages of its pair.
 
         See `TranslationService.translate` for the arguments. Texts whose pair has the same language
         twice are returned unchanged.
@@ -243,26 +245,26 @@ class Call:
         """
         context = self.context
         context.check_size(texts)
-        numbers: dict[Pair, list[int]] = {}
+        numbers_by_pair: dict[Pair, list[int]] = {}
         for number, pair in enumerate(pairs):
             if pair[0] != pair[1]:
-                numbers.setdefault(pair, []).append(number)
-        translations = [Translated(text, []) for text in texts]
+                numbers_by_pair.setdefault(pair, []).append(number)
+        translations = [TranslatedText(text, []) for text in texts]
 
         async def translate() -> None:
-            for pair, group in numbers.items():
-                texts_of_pair = [texts[number] for number in group]
+            for pair, numbers in numbers_by_pair.items():
+                texts_of_pair = [texts[number] for number in numbers]
                 translated = await context.service.translate(
                     pair, texts_of_pair, options, splitting, budget
                 )
-                for number, translation in zip(group, translated, strict=True):
+                for number, translation in zip(numbers, translated, strict=True):
                     translations[number] = translation
 
-        charged = [texts[number] for group in numbers.values() for number in group]
-        budget = self.budget(charged)
-        with self.charged(charged, budget):
+        charged_texts = [texts[number] for group in numbers_by_pair.values() for number in group]
+        budget = self.budget(charged_texts)
+        with self.charged(charged_texts, budget):
             try:
-                await unless_disconnected(self.request, translate(), budget)
+                await run_while_connected(self.request, translate(), budget)
             except UserError as error:
                 if options.format == "text" or isinstance(error, JobEndedError):
                     raise  # The text did not cause it.
@@ -275,7 +277,7 @@ class Call:
         return self.context.service.budget(self.share_owner, sum(map(len, texts)))
 
     async def in_thread(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """Runs a slow function in a thread; few run at once."""
+        """Runs a slow function in a thread; only a few run at once."""
         async with self.context.places.place(self.share_owner):
             return await in_own_thread(function, *arguments)
 
@@ -304,8 +306,8 @@ class Call:
             yield characters
         except BaseException as error:
             code = getattr(error, "code", "")
-            by_client = isinstance(error, ApiError | JobEndedError | asyncio.CancelledError)
-            if not by_client or code == "server_stops" or not budget.seconds:
+            is_by_client = isinstance(error, ApiError | JobEndedError | asyncio.CancelledError)
+            if not is_by_client or code == "server_stops" or not budget.seconds:
                 access.refund(self.client.identity, characters)
             raise
 

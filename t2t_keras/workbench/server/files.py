@@ -22,8 +22,8 @@ from t2t_keras.workbench.server.requests import (
     Budget,
     JobEndedError,
     Places,
+    describe_stacks,
     in_own_thread,
-    where,
 )
 from t2t_keras.workbench.server.service import BatchedTranslator, Pair, TranslationService
 from t2t_keras.workbench.terms.glossary import Glossary
@@ -34,19 +34,19 @@ _STATUSES = ("queued", "translating", *_FINISHED)
 _LOG = logging.getLogger("t2t_keras.server")
 
 _RECORD, _SOURCE, _TARGET, _TERMS = "record.json", "source", "target", "terms.json"
-# Files that are read, and files that are translated, at a time: in total, and of a client.
-_AT_ONCE, _AT_ONCE_OF_CLIENT = 8, 2
-_MAX_FILES, _MAX_OF_OWNER = 1_000, 500
-_MAX_BYTES, _MAX_BYTES_OF_OWNER = 4 << 30, 1 << 30
+# Maximum files being read, and being translated: in total, and per client.
+_AT_ONCE, _AT_ONCE_PER_CLIENT = 8, 2
+_MAX_FILES, _MAX_FILES_PER_OWNER = 1_000, 500
+_MAX_BYTES, _MAX_BYTES_PER_OWNER = 4 << 30, 1 << 30
 _MAX_ATTEMPTS = 3
 # Fraction of the shutdown time after which translations of files are stopped.
-_SHARE_OF_STOP = 0.6
-_SECONDS_BETWEEN_CLEANINGS = 30.0
+_STOP_FRACTION = 0.6
+_SECONDS_BETWEEN_CLEANUPS = 30.0
 
 
 @dataclasses.dataclass
 class TranslatedFile:
-    """A file, or its translation.
+    """An uploaded file, and the state of its translation.
 
     Attributes:
       file_id: identifies it.
@@ -56,7 +56,7 @@ class TranslatedFile:
       name: name of the file, without folders.
       pair: source and target language.
       status: "queued", "translating", "done", "fetched" or "error".
-      characters: number of charged characters; after translation, of translated ones.
+      characters: number of charged characters; after translation, of translated characters.
       error: message for the client.
       changed: time of the last change of status, in seconds since 1970.
       attempts: number of times that a server has begun to translate it.
@@ -102,9 +102,9 @@ def read_record(path: Path) -> TranslatedFile:
         TranslatedFile, {name: content[name] for name in names}, f"{path}: value of"
     )
     file = TranslatedFile(**values)
-    is_own = (file.file_id, len(file.pair)) == (path.parent.name, 2)
-    least = min(file.characters, file.attempts, file.size)
-    if not is_own or file.status not in _STATUSES or least < 0:
+    is_consistent = (file.file_id, len(file.pair)) == (path.parent.name, 2)
+    smallest = min(file.characters, file.attempts, file.size)
+    if not is_consistent or file.status not in _STATUSES or smallest < 0:
         raise UserError(
             f"{path}: expected values that a server has written for this folder. {ADVICE}",
             code="damaged_file",
@@ -130,20 +130,22 @@ class TranslatedFiles:
         refund: Callable[[str, int], object],
     ):
         self._service, self._config, self._refund = service, config, refund
-        self._temporary: tempfile.TemporaryDirectory | None = None
+        self._temporary_folder: tempfile.TemporaryDirectory | None = None
         self._files: dict[str, TranslatedFile] = {}
         self._tasks: dict[str, asyncio.Task] = {}
         self._budgets: dict[str, Budget] = {}
         self._cleaner: asyncio.Task | None = None
-        self._reading, self._translating = (Places(_AT_ONCE, _AT_ONCE_OF_CLIENT) for _ in range(2))
+        self._reading_places, self._translating_places = (
+            Places(_AT_ONCE, _AT_ONCE_PER_CLIENT) for _ in range(2)
+        )
 
     def begin(self) -> None:
-        """Resumes the files of an earlier server."""
+        """Resumes the files of an earlier server, and starts to remove expired files."""
         if self._config.storage:
             self._folder = self._config.storage / "files"
         else:
-            self._temporary = tempfile.TemporaryDirectory(prefix="t2t-serve-")
-            self._folder = Path(self._temporary.name)
+            self._temporary_folder = tempfile.TemporaryDirectory(prefix="t2t-serve-")
+            self._folder = Path(self._temporary_folder.name)
         for folder in self._folder.iterdir() if self._folder.exists() else ():
             if not (folder / _RECORD).exists():
                 shutil.rmtree(folder, ignore_errors=True)  # The upload was not complete.
@@ -163,32 +165,32 @@ class TranslatedFiles:
             file.attempts -= 1  # The server stopped normally: the file did not crash it.
         if file.attempts >= _MAX_ATTEMPTS:
             # It may have crashed the earlier servers.
-            _LOG.error("%s is given up after %d attempts", record.parent, file.attempts)
+            _LOG.error("Gave up on %s after %d attempts", record.parent, file.attempts)
             self.fail(file, f"Given up after {file.attempts} attempts.")
             return
         self.translate(file, file.pair, file.characters)
 
-    async def close(self, until: float | None = None) -> None:
-        """Waits until all files are translated; with storage, only for those that have begun.
+    async def close(self, deadline: float | None = None) -> None:
+        """Waits for the translation of all files; with storage, only of those that have begun.
 
         Args:
-          until: deadline in seconds of `time.monotonic`. Unfinished files are left to the next
-            server; without storage, they are lost.
+          deadline: in seconds of `time.monotonic`. Unfinished files are left to the next server;
+            without storage, they are lost.
         """
         if self._cleaner:
             self._cleaner.cancel()
-        for file in self._files.values() if self._temporary is None else ():
+        for file in self._files.values() if self._temporary_folder is None else ():
             if file.status == "queued" and (task := self._tasks.get(file.file_id)):
                 task.cancel()  # The next server finishes it.
         if tasks := list(self._tasks.values()):
-            seconds = until and max(until - time.monotonic(), 0.0)
-            await asyncio.wait(tasks, timeout=seconds and _SHARE_OF_STOP * seconds)
-            self.end()
-            await asyncio.wait(tasks, timeout=until and max(until - time.monotonic(), 0.0))
-        if self._temporary:
-            self._temporary.cleanup()
+            seconds = deadline and max(deadline - time.monotonic(), 0.0)
+            await asyncio.wait(tasks, timeout=seconds and _STOP_FRACTION * seconds)
+            self.end_jobs()
+            await asyncio.wait(tasks, timeout=deadline and max(deadline - time.monotonic(), 0.0))
+        if self._temporary_folder:
+            self._temporary_folder.cleanup()
 
-    def end(self) -> None:
+    def end_jobs(self) -> None:
         """Stops the translation of all files at the next search."""
         for budget in self._budgets.values():
             budget.end("server_stops", "The server is stopping. Try again.")
@@ -242,17 +244,17 @@ class TranslatedFiles:
     def _check_room(self, owner: str, size: int) -> None:
         owner_sizes = [file.size for file in self._files.values() if file.owner == owner]
         all_sizes = [file.size for file in self._files.values()]
-        is_full = len(all_sizes) >= _MAX_FILES or len(owner_sizes) >= _MAX_OF_OWNER
+        is_full = len(all_sizes) >= _MAX_FILES or len(owner_sizes) >= _MAX_FILES_PER_OWNER
         owner_bytes, all_bytes = sum(owner_sizes) + size, sum(all_sizes) + size
-        if is_full or owner_bytes > _MAX_BYTES_OF_OWNER or all_bytes > _MAX_BYTES:
+        if is_full or owner_bytes > _MAX_BYTES_PER_OWNER or all_bytes > _MAX_BYTES:
             raise ApiError(429, "Too many requests: there are too many files", 60)
 
-    async def texts(self, file: TranslatedFile) -> list[str]:
+    async def read_texts(self, file: TranslatedFile) -> list[str]:
         """Returns the texts to translate in a file; raises `ApiError` if it cannot be read."""
         from t2t_keras.workbench.documents import read_document
 
         try:
-            async with self._reading.place(file.client):
+            async with self._reading_places.place(file.client):
                 document = await in_own_thread(read_document, self._path(file, _SOURCE))
         except UserError as error:
             message = self._without_folders(file, str(error))
@@ -278,8 +280,8 @@ class TranslatedFiles:
     def use_as_translation(self, file: TranslatedFile, pair: Pair) -> None:
         """Uses a file that is already in the target language as its own translation."""
         file.pair = pair
-        self._path(file, _SOURCE).replace(self.path(file))
-        self._set(file, "done")
+        self._path(file, _SOURCE).replace(self.translation_path(file))
+        self._set_status(file, "done")
 
     def translate(self, file: TranslatedFile, pair: Pair, characters: int) -> None:
         """Starts the translation of a file.
@@ -291,7 +293,7 @@ class TranslatedFiles:
         """
         file.pair, file.characters = pair, characters
         self._files[file.file_id] = file
-        self._record(file)
+        self._write_record(file)
         budget = self._service.budget(file.client, characters)
         task = asyncio.create_task(self._translate(file, budget))
         self._tasks[file.file_id], self._budgets[file.file_id] = task, budget
@@ -303,7 +305,7 @@ class TranslatedFiles:
 
     @contextlib.contextmanager
     def _writing(self, file: TranslatedFile) -> Iterator[None]:
-        """Ends the job if the file was removed meanwhile, and deletes what a thread has written."""
+        """Ends the job if the file was removed meanwhile; deletes what the block has written."""
         try:
             yield
         finally:
@@ -322,7 +324,7 @@ class TranslatedFiles:
         """Returns a path with the suffix of the client's name, but nothing else of it."""
         return self._folder / file.file_id / f"{stem}{PurePosixPath(file.name).suffix.lower()}"
 
-    def _record(self, file: TranslatedFile) -> None:
+    def _write_record(self, file: TranslatedFile) -> None:
         write_json(self._folder / file.file_id / _RECORD, dataclasses.asdict(file))
 
     def find(self, file_id: str) -> TranslatedFile:
@@ -332,7 +334,7 @@ class TranslatedFiles:
             raise ApiError(404, "Not found")
         return file
 
-    def path(self, file: TranslatedFile) -> Path:
+    def translation_path(self, file: TranslatedFile) -> Path:
         """Returns the path of a finished translation."""
         return self._path(file, _TARGET)
 
@@ -340,46 +342,46 @@ class TranslatedFiles:
         """Returns the path of the translation the first time; then raises `ApiError`."""
         if file.status != "done":
             raise ApiError(404, "Not found")
-        self._set(file, "fetched")
-        return self.path(file)
+        self._set_status(file, "fetched")
+        return self.translation_path(file)
 
     def budget(self, file: TranslatedFile) -> Budget:
         """Returns the budget for the translation of a file."""
         return self._budgets[file.file_id]
 
-    async def finished(self, file: TranslatedFile) -> None:
+    async def wait_until_finished(self, file: TranslatedFile) -> None:
         """Waits until a file is translated; raises `ApiError` if that failed."""
         budget = self._budgets.get(file.file_id)
         if task := self._tasks.get(file.file_id):
             await asyncio.shield(task)
         if file.status == "error":
-            if budget and budget.ended:
+            if budget and budget.end_error:
                 raise ApiError(503, file.error)  # It exceeded its budget.
             raise ApiError(400, f"Invalid request: {file.error}")
         if file.status != "done":
             raise JobEndedError("The server is stopping. Try again.", code="server_stops")
 
     async def _translate(self, file: TranslatedFile, budget: Budget) -> None:
-        async with self._translating.place(file.client):
-            if budget.ended:
+        async with self._translating_places.place(file.client):
+            if budget.end_error:
                 return  # It was removed, or the server is stopping.
             file.attempts += 1
-            self._set(file, "translating")
+            self._set_status(file, "translating")
             try:
                 file.characters = await in_own_thread(self._translate_now, file, budget)
             except JobEndedError as error:
                 if error.code == "server_stops":
-                    self._set(file, "queued")  # For the next server.
+                    self._set_status(file, "queued")  # For the next server.
                 else:
-                    self._set(file, "error", str(error))
+                    self._set_status(file, "error", str(error))
             except UserError as error:
                 self.fail(file, self._without_folders(file, str(error)))
             except Exception as error:
-                kind = PurePosixPath(file.name).suffix
-                _LOG.error("A file %s was not translated\n%s", kind, where(error))
+                suffix = PurePosixPath(file.name).suffix
+                _LOG.error("A file %s was not translated\n%s", suffix, describe_stacks(error))
                 self.fail(file, "The file cannot be translated.")
             else:
-                self._set(file, "done")
+                self._set_status(file, "done")
             if file.is_finished:
                 self._path(file, _SOURCE).unlink(missing_ok=True)
 
@@ -390,15 +392,15 @@ class TranslatedFiles:
             raise UserError("The model is no longer served.", code="model_removed")
         with budget.working():
             document = read_document(self._path(file, _SOURCE), *file.pair)
-            path, glossary = self._folder / file.file_id / _TERMS, None
-            if path.exists():
-                glossary = Glossary.of(read_json(path, ADVICE, ("terms",))["terms"])
+            terms_path, glossary = self._folder / file.file_id / _TERMS, None
+            if terms_path.exists():
+                glossary = Glossary.of(read_json(terms_path, ADVICE, ("terms",))["terms"])
             translator = BatchedTranslator(self._service, file.pair, budget, glossary)
             translate_document(document, translator)
             budget.check()
             with self._writing(file):
-                document.save(self.path(file))
-                file.size = self.path(file).stat().st_size
+                document.save(self.translation_path(file))
+                file.size = self.translation_path(file).stat().st_size
         return translator.characters
 
     def _without_folders(self, file: TranslatedFile, message: str) -> str:
@@ -409,14 +411,14 @@ class TranslatedFiles:
     def fail(self, file: TranslatedFile, error: str) -> None:
         """Marks a file as failed, and refunds its characters."""
         self._refund(file.owner, file.characters)
-        self._set(file, "error", error)
+        self._set_status(file, "error", error)
 
-    def _set(self, file: TranslatedFile, status: str, error: str = "") -> None:
+    def _set_status(self, file: TranslatedFile, status: str, error: str = "") -> None:
         file.status, file.error, file.changed = status, error, time.time()
         if file.file_id not in self._files:
             return  # It was removed meanwhile, with its folder.
         with contextlib.suppress(UserError):  # When the disk is full, only memory has the record.
-            self._record(file)
+            self._write_record(file)
 
     def remove(self, file: TranslatedFile) -> None:
         """Removes a file and its translation, and ends the work on it."""
@@ -427,7 +429,7 @@ class TranslatedFiles:
 
     async def _clean(self) -> None:
         while True:
-            await asyncio.sleep(_SECONDS_BETWEEN_CLEANINGS)
+            await asyncio.sleep(_SECONDS_BETWEEN_CLEANUPS)
             self.remove_old(time.time())
 
     def remove_old(self, now: float) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Served = TypeVar("Served")
 
 # py3langid reads character by character; more text takes longer and adds little.
-_CHARACTERS_JUDGED = 1_000
+_MAX_DETECTION_CHARACTERS = 1_000
 
 _NAMES = dict(
     entry.split(":")
@@ -51,7 +51,7 @@ _SCRIPTS = {
     "sr": {"": "Cyrl", "ME": "Latn"},
     "pa": {"": "Guru", "PK": "Arab"},
 }
-_MACROLANGUAGES = {"no": "nb"}  # Codes that are interchangeable.
+_MACROLANGUAGES = {"no": "nb"}  # Interchangeable codes.
 
 _CODE = r"[a-z]{2,3}(?:-(?:[A-Z][a-z]{3}|[A-Z]{2}|\d{3}))*"
 _PAIR = re.compile(f"({_CODE})-({_CODE})")
@@ -60,11 +60,11 @@ _PAIR = re.compile(f"({_CODE})-({_CODE})")
 def language_name(code: str) -> str:
     """Returns a language's English name; for an unknown variant, "name (variant)"."""
     base, _, variant = code.partition("-")
-    known = _NAMES.get(base, base)
-    return _NAMES.get(code) or (f"{known} ({variant})" if variant else known)
+    name = _NAMES.get(base, base)
+    return _NAMES.get(code) or (f"{name} ({variant})" if variant else name)
 
 
-def canonical(code: str) -> str:
+def canonical_code(code: str) -> str:
     """Returns a code in the form of BCP 47: de, pt-BR, zh-Hans, es-419."""
     base, *parts = code.strip().replace("_", "-").lower().split("-")
     parts = [part.title() if len(part) == 4 else part.upper() for part in parts]
@@ -95,19 +95,19 @@ def nearest_code(requested: str, known: Iterable[str]) -> str:
     """Returns the known code that matches best; "" = none.
 
     Prefers the code itself, then a code of the same script (zh-Hans for zh-CN), then the language
-    without variant. For a language without variant, it may be any variant, the first.
+    without variant. A language without variant matches any variant, preferably the first.
     """
     return next(iter(_near_codes(requested, known)), "")
 
 
 def _near_codes(requested: str, known: Iterable[str]) -> list[str]:
-    distances = {code: _distance(canonical(requested), canonical(code)) for code in known}
+    distances = {code: _distance(canonical_code(requested), canonical_code(code)) for code in known}
     candidates = [(distance, code) for code, distance in distances.items() if distance is not None]
     return [code for _, code in sorted(candidates)]
 
 
 def _distance(requested: str, code: str) -> int | None:
-    """Returns the distance of a code from a requested one; None = another language."""
+    """Returns the distance of a code from a requested one; None = they do not match."""
     if code == requested:
         return 0
     requested_subtags, served = _subtags(requested), _subtags(code)
@@ -135,9 +135,9 @@ class _Subtags(NamedTuple):
 def _subtags(code: str) -> _Subtags:
     language, *parts = code.split("-")
     scripts = _SCRIPTS.get(language, {"": ""})
-    written = [part for part in parts if len(part) == 4 and part.isalpha()]
-    region = next((part for part in parts if part not in written), "")
-    script = written[0] if written else scripts.get(region, scripts[""])
+    scripts_in_code = [part for part in parts if len(part) == 4 and part.isalpha()]
+    region = next((part for part in parts if part not in scripts_in_code), "")
+    script = scripts_in_code[0] if scripts_in_code else scripts.get(region, scripts[""])
     return _Subtags(_MACROLANGUAGES.get(language, language), script, region)
 
 
@@ -151,7 +151,7 @@ def nearest_pair(
     return None
 
 
-class Detected(NamedTuple):
+class DetectedLanguage(NamedTuple):
     """A possible language of a text.
 
     Attributes:
@@ -167,7 +167,7 @@ def detect(
     texts: Sequence[str],
     languages: Iterable[str],
     format: str = "text",  # noqa: A002
-) -> list[Detected]:
+) -> list[DetectedLanguage]:
     """Returns the possible languages of texts, most likely first.
 
     Args:
@@ -179,20 +179,21 @@ def detect(
       UserError: py3langid is not installed, and there are several languages.
     """
     codes = sorted(languages)
-    text = " ".join(_visible(texts, format))[:_CHARACTERS_JUDGED]
+    text = " ".join(_visible_texts(texts, format))[:_MAX_DETECTION_CHARACTERS]
     if len(codes) == 1:
-        return [Detected(codes[0], 1.0 if any(map(str.isalpha, text)) else 0.0)]
+        return [DetectedLanguage(codes[0], 1.0 if any(map(str.isalpha, text)) else 0.0)]
     if not any(map(str.isalpha, text)):
-        return [Detected("en" if "en" in codes else codes[0], 0.0)]
+        return [DetectedLanguage("en" if "en" in codes else codes[0], 0.0)]
     labels = {code: _label(code) for code in codes}
     probabilities = dict(_identifier(frozenset(labels.values())).rank(text))
     ranked = [
-        Detected(code, float(probabilities.get(label, 0.0))) for code, label in labels.items()
+        DetectedLanguage(code, float(probabilities.get(label, 0.0)))
+        for code, label in labels.items()
     ]
-    return sorted(ranked, key=lambda language: -language.confidence)
+    return sorted(ranked, key=lambda detected: -detected.confidence)
 
 
-def _visible(texts: Sequence[str], format: str) -> Iterator[str]:  # noqa: A002
+def _visible_texts(texts: Sequence[str], format: str) -> Iterator[str]:  # noqa: A002
     """Yields as much visible text as detection needs."""
     count = 0
     for text in texts:
@@ -203,7 +204,7 @@ def _visible(texts: Sequence[str], format: str) -> Iterator[str]:  # noqa: A002
         for segment in segments:
             yield normalized(segment)
             count += len(segment)
-        if count > _CHARACTERS_JUDGED:
+        if count > _MAX_DETECTION_CHARACTERS:
             return
 
 
@@ -220,7 +221,6 @@ def _identifier(labels: frozenset[str]) -> "LanguageIdentifier":
     except ImportError as error:
         raise missing_package("Detecting languages", "py3langid", "language") from error
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    known = sorted(labels.intersection(identifier.labels))
-    if known:
-        identifier.set_languages(known)
+    if known_labels := sorted(labels.intersection(identifier.labels)):
+        identifier.set_languages(known_labels)
     return identifier

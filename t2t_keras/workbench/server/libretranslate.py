@@ -9,12 +9,12 @@ from starlette.responses import FileResponse
 import t2t_keras
 from t2t_keras.workbench.server.endpoints import Call, Context, Endpoint
 from t2t_keras.workbench.server.files import TranslatedFile
-from t2t_keras.workbench.server.languages import Detected, canonical, language_name
-from t2t_keras.workbench.server.requests import ApiError, Budget, Parameters, unless_disconnected
+from t2t_keras.workbench.server.languages import DetectedLanguage, canonical_code, language_name
+from t2t_keras.workbench.server.requests import ApiError, Budget, Parameters, run_while_connected
 from t2t_keras.workbench.server.service import Options
 
 _FORMATS = ("text", "html")
-_LANGUAGE = "Code of a language, as /languages lists them"
+_LANGUAGE = "Language code, as listed by /languages"
 _KEY = ("api_key", "string", "Key, if the server requires one", False)
 _TEXT = ("q", "string", "Text, or in JSON a list of texts", True)
 _SOURCE = ("source", "string", f"{_LANGUAGE}, or auto", True)
@@ -46,27 +46,27 @@ _OPERATIONS: dict[tuple[str, str], tuple[str, tuple, tuple[int, ...]]] = {
 async def translate(call: Call) -> dict[str, Any]:
     """Translates a text, or a list of texts."""
     context, parameters = call.context, call.parameters
-    texts, several = _required_texts(parameters), isinstance(parameters.any("q"), list)
-    source, target = required(parameters, "source"), required(parameters, "target")
-    kind = parameters.text("format") or "text"
-    if kind not in _FORMATS:
-        raise ApiError(400, f"{kind} format is not supported")
-    alternatives = _alternatives(context, parameters)
+    texts, is_list = _required_texts(parameters), isinstance(parameters.raw_value("q"), list)
+    source, target = required_code(parameters, "source"), required_code(parameters, "target")
+    text_format = parameters.text("format") or "text"
+    if text_format not in _FORMATS:
+        raise ApiError(400, f"{text_format} format is not supported")
+    num_alternatives = _read_num_alternatives(context, parameters)
     context.check_size(texts)
     detected = None
     if source == "auto":
-        detected = await context.detect_source(texts, target, kind)
+        detected = await context.detect_source(texts, target, text_format)
         source = detected.language
     pair = context.pair(source, target, may_be_same=True)
-    translations = await call.translate([pair] * len(texts), texts, Options(format=kind))
+    translations = await call.translate([pair] * len(texts), texts, Options(format=text_format))
     answer: dict[str, Any] = {"translatedText": [translation.text for translation in translations]}
     if detected:
         answer["detectedLanguage"] = [_as_json(detected)] * len(texts)
-    if alternatives:
+    if num_alternatives:
         answer["alternatives"] = [
-            translation.alternatives[:alternatives] for translation in translations
+            translation.alternatives[:num_alternatives] for translation in translations
         ]
-    return answer if several else {name: values[0] for name, values in answer.items()}
+    return answer if is_list else {name: values[0] for name, values in answer.items()}
 
 
 async def detect(call: Call) -> list[dict[str, Any]]:
@@ -85,7 +85,7 @@ async def languages(call: Call) -> list[dict[str, Any]]:
 
 
 async def frontend_settings(call: Call) -> dict[str, Any]:
-    """Returns the settings for a page."""
+    """Returns the settings that a page needs."""
     context = call.context
     source, target = next(iter(context.service.models))
     formats = context.files.formats()
@@ -112,17 +112,17 @@ async def suggest(call: Call) -> None:
 async def translate_file(call: Call) -> dict[str, str]:
     """Translates a file, and returns the URL of its translation."""
     parameters, context, files = call.parameters, call.context, call.context.files
-    sent = parameters.file("file")
-    if sent is None:
+    upload = parameters.file("file")
+    if upload is None:
         raise ApiError(400, "Invalid request: missing file parameter")
-    if not sent.filename:
+    if not upload.filename:
         raise ApiError(400, "Invalid request: empty file")
-    source, target = required(parameters, "source"), required(parameters, "target")
+    source, target = required_code(parameters, "source"), required_code(parameters, "target")
     async with files.storing(
-        sent.file, sent.filename, call.client.identity, call.share_owner
+        upload.file, upload.filename, call.client.identity, call.share_owner
     ) as file:
         file.secret = ""  # Anyone who knows the URL may fetch it.
-        texts = await files.texts(file)
+        texts = await files.read_texts(file)
         if source == "auto":
             source = (await context.detect_source(texts, target, "html")).language
         pair = context.pair(source, target, may_be_same=True)
@@ -131,10 +131,11 @@ async def translate_file(call: Call) -> dict[str, str]:
         else:
             with call.charged(texts, Budget()) as characters:
                 files.translate(file, pair, characters)
-            await unless_disconnected(call.request, files.finished(file), files.budget(file))
-    name = quote(_saved_name(file))
-    address = call.request.url_for("download_file", file_id=file.file_id, name=name)
-    return {"translatedFileUrl": str(address)}
+            finishing, budget = files.wait_until_finished(file), files.budget(file)
+            await run_while_connected(call.request, finishing, budget)
+    name = quote(_download_name(file))
+    url = call.request.url_for("download_file", file_id=file.file_id, name=name)
+    return {"translatedFileUrl": str(url)}
 
 
 async def download_file(call: Call) -> FileResponse:
@@ -143,29 +144,29 @@ async def download_file(call: Call) -> FileResponse:
     file = files.find(call.request.path_params["file_id"])
     if file.secret or file.status != "done":
         raise ApiError(404, "Not found")
-    return FileResponse(files.path(file), filename=_saved_name(file))
+    return FileResponse(files.translation_path(file), filename=_download_name(file))
 
 
-def _saved_name(file: TranslatedFile) -> str:
+def _download_name(file: TranslatedFile) -> str:
     """Returns the name of a translation, such as a.de.po."""
     name = PurePosixPath(file.translated_name)
     return name.with_suffix(f".{file.pair[1]}{name.suffix}").name
 
 
-def required(parameters: Parameters, name: str) -> str:
-    """Returns a parameter; raises `ApiError` if it is missing."""
+def required_code(parameters: Parameters, name: str) -> str:
+    """Returns the language code in a parameter, or "auto"; raises `ApiError` if it is missing."""
     if not (text := parameters.text(name)):
         raise ApiError(400, f"Invalid request: missing {name} parameter")
-    return text if text == "auto" else canonical(text)
+    return text if text == "auto" else canonical_code(text)
 
 
 def _required_texts(parameters: Parameters) -> list[str]:
-    if not parameters.any("q"):
+    if not parameters.raw_value("q"):
         raise ApiError(400, "Invalid request: missing q parameter")
     return parameters.texts("q")
 
 
-def _alternatives(context: Context, parameters: Parameters) -> int:
+def _read_num_alternatives(context: Context, parameters: Parameters) -> int:
     text, limit = parameters.text("alternatives", "0"), context.service.max_alternatives
     try:
         number = max(int(text), 0)
@@ -176,7 +177,7 @@ def _alternatives(context: Context, parameters: Parameters) -> int:
     return number
 
 
-def _as_json(detected: Detected) -> dict[str, Any]:
+def _as_json(detected: DetectedLanguage) -> dict[str, Any]:
     return {
         "confidence": round(100 * detected.confidence, 1),
         "language": detected.language,
@@ -206,8 +207,8 @@ def specification() -> dict[str, Any]:
         }
         if parameters:
             is_file = any(kind == "file" for _, kind, *_ in parameters)
-            forms = ["multipart/form-data"], ["application/x-www-form-urlencoded"]
-            operation["consumes"] = forms[0] if is_file else [*forms[1], *forms[0]]
+            urlencoded = [] if is_file else ["application/x-www-form-urlencoded"]
+            operation["consumes"] = [*urlencoded, "multipart/form-data"]
         paths.setdefault(path, {})[method] = operation
     return {
         "swagger": "2.0",

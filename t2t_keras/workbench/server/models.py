@@ -27,11 +27,11 @@ Result = TypeVar("Result")
 _LOG = logging.getLogger("t2t_keras.server")
 
 # Concurrent batches of a model: one is tokenised or detokenised while another is searched.
-AT_ONCE = 2
-# The beam's hypotheses are the alternatives.
+BATCHES_AT_ONCE = 2
+# The beam's hypotheses are the alternatives in answers.
 _DEFAULTS = {"return_beams": True, "check_placeholders": True}
-_ATTEMPTS = 3
-_OF_A_MODEL = ("model", "hparams", "problem")
+_LOAD_ATTEMPTS = 3
+_MODEL_FIELDS = ("model", "hparams", "problem")
 _WARM_UP = ("A.", "One, two, three, four, five, six.", "One. " * 8)
 
 
@@ -43,7 +43,7 @@ class ModelSource:
       source: code of the source language.
       target: code of the target language.
       path: a run, an export for CTranslate2, or a folder of numbered exports (the highest is used).
-      engine: one of `ENGINES`; "" = chosen by the content of the path.
+      engine: one of `ENGINES`; "" = chosen by the files in the path.
       decode_hparams: decoding settings that override the model's.
     """
 
@@ -60,7 +60,7 @@ class ModelSource:
         """Parses PAIR=PATH, as en-de=runs/averaged.
 
         Raises:
-          UserError: the format is wrong, or there is neither a run nor an export.
+          UserError: the text has another format, or the path has neither a run nor an export.
         """
         pair, _, path = text.partition("=")
         if not path:
@@ -69,7 +69,7 @@ class ModelSource:
                 code="bad_value",
             )
         source = cls(*parse_pair(pair), Path(path), engine, decode_hparams)
-        source.newest()
+        source.newest_version()
         return source
 
     @property
@@ -77,24 +77,24 @@ class ModelSource:
         """Source and target language."""
         return self.source, self.target
 
-    def newest(self) -> tuple[Path, tuple]:
+    def newest_version(self) -> tuple[Path, tuple]:
         """Returns the folder or checkpoint to load, and a value that changes with its files.
 
         Raises:
           UserError: there is no model.
         """
-        stored = self.stored()
-        return stored.model_path, _state(stored.files()[-1])
+        stored = self.stored_model()
+        return stored.model_path, _file_state(stored.files()[-1])
 
-    def stored(self) -> StoredModel:
+    def stored_model(self) -> StoredModel:
         """Returns the stored model; raises `UserError` if there is none."""
         if self.engine:
             kind = ENGINES[self.engine]
             folder = self._folder([kind])
             # Keep using an export inside a run while the run is trained further.
-            return _checked(kind(kind.find(folder) or folder))
+            return _require_regular_files(kind(kind.find(folder) or folder))
         if stored := stored_model(self._folder([*ENGINES.values()])):
-            return _checked(stored)
+            return _require_regular_files(stored)
         raise UserError(
             f"There is no model in {self.path}: expected a run or an export for another engine. "
             f"{not_a_run(self.path)}",
@@ -115,7 +115,7 @@ class ModelSource:
 
     def load(self) -> Translator:
         """Returns a warmed-up translator; raises `UserError` if it cannot be loaded."""
-        stored = self.stored()
+        stored = self.stored_model()
         defaults = {**stored.defaults, **stored.serving_settings, **_DEFAULTS}
         config = decode_config(self.decode_hparams, defaults)
         translator = Translator.from_stored(stored, config)
@@ -132,19 +132,19 @@ class ModelSource:
         Raises:
           UserError: the weights cannot be read, or are not finite.
         """
-        stored = self.stored()
+        stored = self.stored_model()
         if not (isinstance(stored, StoredRun) and translator.models):
             return None
         from t2t_keras.training.checkpoints import load_weights
 
-        record, old_record = stored.run_config, translator.run_config
-        if old_record is None or any(
-            getattr(record, name) != getattr(old_record, name) for name in _OF_A_MODEL
+        config, old_config = stored.run_config, translator.run_config
+        if old_config is None or any(
+            getattr(config, name) != getattr(old_config, name) for name in _MODEL_FIELDS
         ):
             return None
-        if _vocabularies(record) != _vocabularies(old_record):
+        if _vocabularies(config) != _vocabularies(old_config):
             return None
-        model = record.make_model(translator.config.weights_dtype, will_load=True)
+        model = config.make_model(translator.config.weights_dtype, will_load=True)
         load_weights(model, str(stored.model_path))
         weights = model.get_weights()
         if not all(np.isfinite(array).all() for array in weights):
@@ -156,17 +156,17 @@ class ModelSource:
         return weights
 
 
-def _vocabularies(record: RunConfig) -> tuple[bytes, bytes]:
-    return record.vocabulary.model_bytes, record.vocabulary.source.model_bytes
+def _vocabularies(config: RunConfig) -> tuple[bytes, bytes]:
+    return config.vocabulary.model_bytes, config.vocabulary.source.model_bytes
 
 
-def _checked(stored: StoredModel) -> StoredModel:
+def _require_regular_files(stored: StoredModel) -> StoredModel:
     """Checks that all files of a model are regular, since opening a FIFO would block."""
     check_regular(stored.files())
     return stored
 
 
-def _state(file: Path) -> tuple:
+def _file_state(file: Path) -> tuple:
     try:
         stat = file.stat()
     except OSError as error:
@@ -175,7 +175,7 @@ def _state(file: Path) -> tuple:
 
 
 def _check_languages(translator: Translator, origin: ModelSource) -> None:
-    """Sets the target of a multilingual model; raises `UserError` if a model has another pair."""
+    """Sets a multilingual model's target; raises `UserError` if another model has another pair."""
     problem = translator.problem
     if not problem.source_language and problem.target_language:
         translator.problem = dataclasses.replace(problem, target_language=origin.target)
@@ -198,28 +198,28 @@ class ServedModel:
       origin: its location, also an attribute.
 
     Attributes:
-      observe_reload: called with "ok" or "failed" after each attempt; may be replaced.
+      observe_reload: called with "ok" or "failed" after each attempt; may be set.
       translator: the newest version that could be loaded; constant during `use`.
-      version: path of the checkpoint or export.
+      path: path of the loaded checkpoint or export.
     """
 
     def __init__(self, origin: ModelSource):
         self.origin = origin
         self.observe_reload: Callable[[str], object] = lambda outcome: None
-        self.version, self._identity = self._newest()
-        self._failures = 0
+        self.path, self._loaded_state = self._newest_version()
+        self._num_failures = 0
         # While weights are replaced in place, nobody may enter, and all users must have left.
-        self._entrance, self._in_use, self._is_closed = threading.Condition(), 0, False
+        self._entrance, self._num_users, self._is_closed = threading.Condition(), 0, False
         self.translator = origin.load()
 
-    def _newest(self) -> tuple[str, Any]:
-        path, state = self.origin.newest()
+    def _newest_version(self) -> tuple[str, Any]:
+        path, state = self.origin.newest_version()
         return str(path), state
 
     @property
     def name(self) -> str:
-        """Last part of the version's path, which does not reveal folders."""
-        path = Path(self.version)
+        """Last part of the path, which does not reveal folders."""
+        path = Path(self.path)
         return path.parent.name if path.name == "ctranslate2" else path.name.removesuffix(SUFFIX)
 
     def use(
@@ -232,14 +232,14 @@ class ServedModel:
         with self._entrance:
             while self._is_closed:
                 self._entrance.wait()
-            self._in_use += 1
+            self._num_users += 1
             translator = copy.copy(self.translator)
         translator.engine = EngineInTurns(translator.engine, batch)
         try:
             return work(translator, lines)
         finally:
             with self._entrance:
-                self._in_use -= 1
+                self._num_users -= 1
                 self._entrance.notify_all()
 
     def reload_if_newer(self) -> bool:
@@ -251,20 +251,20 @@ class ServedModel:
         try:
             return self._reload()
         except Exception as error:  # An error must not end the thread that reloads all models.
-            self._failures += 1
-            if self._failures % _ATTEMPTS:
-                self._identity = None
-            stack = None if isinstance(error, UserError) else error
-            _LOG.warning("%s-%s is not reloaded: %s", *self.origin.pair, error, exc_info=stack)
+            self._num_failures += 1
+            if self._num_failures % _LOAD_ATTEMPTS:
+                self._loaded_state = None
+            unexpected = None if isinstance(error, UserError) else error
+            _LOG.warning("%s-%s is not reloaded: %s", *self.origin.pair, error, exc_info=unexpected)
             self.observe_reload("failed")
             return False
 
     def _reload(self) -> bool:
-        version, identity = self._newest()
-        if identity == self._identity:
+        path, state = self._newest_version()
+        if state == self._loaded_state:
             return False
         # Set it before loading, so that later changes count as newer.
-        self._identity = identity
+        self._loaded_state = state
         translator = self.translator
         weights = self.origin.newer_weights(translator)
         if weights is None:
@@ -272,9 +272,9 @@ class ServedModel:
         with self._entrance:
             if weights is not None:
                 self._set_weights(translator, weights)
-            self.translator, self.version, self._failures = translator, version, 0
+            self.translator, self.path, self._num_failures = translator, path, 0
         gc.collect()  # The old model is large and part of reference cycles.
-        _LOG.info("%s-%s is now %s", *self.origin.pair, version)
+        _LOG.info("%s-%s is now %s", *self.origin.pair, path)
         self.observe_reload("ok")
         return True
 
@@ -282,7 +282,7 @@ class ServedModel:
         """Replaces weights while the model is not in use."""
         self._is_closed = True
         try:
-            while self._in_use:
+            while self._num_users:
                 self._entrance.wait()
             translator.models[0].set_weights(weights)
         finally:

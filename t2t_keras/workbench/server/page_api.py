@@ -1,4 +1,4 @@
-"""The page's routes: translations with data of each word, and alternatives from a word on."""
+"""The page's routes: translations with data about each word, and continuations of a prefix."""
 
 import dataclasses
 import functools
@@ -17,20 +17,20 @@ from t2t_keras.text.alignment import split_words, word_numbers
 from t2t_keras.text.files import normalized
 from t2t_keras.text.sentences import ends_sentence
 from t2t_keras.workbench.server.endpoints import Call, Endpoint
-from t2t_keras.workbench.server.libretranslate import required
+from t2t_keras.workbench.server.libretranslate import required_code
 from t2t_keras.workbench.server.requests import (
     ApiError,
     Budget,
     in_own_thread,
     json_response,
-    unless_disconnected,
+    run_while_connected,
 )
 from t2t_keras.workbench.server.service import (
-    Passages,
+    Passage,
     Work,
     hypothesis_texts,
     ranked_texts,
-    read_passages,
+    read_passage,
 )
 from t2t_keras.workbench.terms.glossary import Glossary
 from t2t_keras.workbench.terms.stage import with_terms
@@ -38,7 +38,7 @@ from t2t_keras.workbench.terms.stage import with_terms
 # Next symbols to consider; only those that begin a new word are tried.
 _MAX_SYMBOLS = 100
 # Symbols to try for each requested word, as several may begin the same word.
-_SYMBOLS_A_WORD = 2
+_SYMBOLS_PER_WORD = 2
 Splitter = Callable[[str], list[str]] | None
 
 
@@ -74,29 +74,31 @@ def continuations(translator: Translator, line: str, prefix: str, count: int) ->
     if not source.parts:
         return []
     prefix = normalized(prefix)
-    tokenizer, words = translator.tokenizer, split_words(prefix)
-    [begin] = [ids[:-1].tolist() for ids in encode_text([prefix], tokenizer)]
+    tokenizer, prefix_words = translator.tokenizer, split_words(prefix)
+    [prefix_ids] = [ids[:-1].tolist() for ids in encode_text([prefix], tokenizer)]
     symbols = translator.engine.next_symbols(
-        source.parts[0].ids, np.array(begin, np.int32), _MAX_SYMBOLS
+        source.parts[0].ids, np.array(prefix_ids, np.int32), _MAX_SYMBOLS
     )
-    begins = [[*begin, int(symbol)] for symbol in symbols]
-    begins = [ids for ids in begins if _begins_word(tokenizer.pieces(ids), len(words))]
-    texts = list(dict.fromkeys(tokenizer.decode(begins[: _SYMBOLS_A_WORD * count])))
+    candidates = [[*prefix_ids, int(symbol)] for symbol in symbols]
+    candidates = [
+        ids for ids in candidates if _begins_word(tokenizer.pieces(ids), len(prefix_words))
+    ]
+    texts = list(dict.fromkeys(tokenizer.decode(candidates[: _SYMBOLS_PER_WORD * count])))
     by_word: dict[str, Continuation] = {}
     lines = [line] * len(texts)
     for translation in translator.translate(lines, texts) if texts else ():
         text = translation.postprocessed
-        new_words = split_words(text)
-        if new_words[: len(words)] == words and len(new_words) > len(words):
-            word = new_words[len(words)]
+        words = split_words(text)
+        if words[: len(prefix_words)] == prefix_words and len(words) > len(prefix_words):
+            word = words[len(prefix_words)]
             by_word.setdefault(word, Continuation(word, text, translation))
     return list(by_word.values())[:count]
 
 
-def _begins_word(pieces: Sequence[str], words: int) -> bool:
+def _begins_word(pieces: Sequence[str], num_words: int) -> bool:
     """Returns whether the last piece begins a new word after this number of words."""
     number = word_numbers(pieces)[-1]
-    return number is None or number >= words
+    return number is None or number >= num_words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,21 +106,21 @@ class WordByWord(Work):
     """Translates lines, with the confidence and alignment of each word.
 
     Attributes:
-      split: splits lines into sentences; None = lines stay whole.
+      splitter: splits lines into sentences; None = lines stay whole.
     """
 
-    split: Splitter = None
+    splitter: Splitter = None
 
     def __call__(self, translator: Translator, lines: Sequence[str]) -> list[dict[str, Any]]:
         """Returns the page's data for each line, see docs/serving.md."""
-        passages = [read_passages(line, split=self.split) for line in lines]
-        sentences = [sentence for text in passages for sentence in text.sentences]
+        passages = [read_passage(line, splitter=self.splitter) for line in lines]
+        sentences = [sentence for passage in passages for sentence in passage.sentences]
         translator = with_terms(translator, self.glossary)
         translations = translator.translate(sentences)
-        analysed = iter(_analysed(translator, sentences, translations))
+        analysed = iter(_analyse(translator, sentences, translations))
         return [
-            _line(line, text, [next(analysed) for _ in text.sentences])
-            for line, text in zip(lines, passages, strict=True)
+            _line_data(line, passage, [next(analysed) for _ in passage.sentences])
+            for line, passage in zip(lines, passages, strict=True)
         ]
 
 
@@ -129,37 +131,37 @@ class _Sentence:
     source: str
     translation: Translation
     alignment: list[tuple[int, int]]
-    confidences: tuple[float, ...]
-    whole: float
+    word_confidences: tuple[float, ...]
+    confidence: float
 
     @property
     def words(self) -> list[str]:
         return split_words(hypothesis_texts(self.translation)[0])
 
 
-def _analysed(
+def _analyse(
     translator: Translator, sentences: Sequence[str], translations: Sequence[Translation]
 ) -> list[_Sentence]:
     """Returns translated sentences with the confidence and alignment of their words."""
     alignments = translator.align(sentences, translations)
-    confidence = confidences(translator, sentences, translations)
-    rows = zip(sentences, translations, alignments, confidence, strict=True)
+    text_confidences = confidences(translator, sentences, translations)
+    rows = zip(sentences, translations, alignments, text_confidences, strict=True)
     return [
         _Sentence(source, translation, alignment, confidence.words, confidence.whole)
         for source, translation, alignment, confidence in rows
     ]
 
 
-def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict[str, Any]:
-    best, *alternatives = ranked_texts(passages, [sentence.translation for sentence in sentences])
+def _line_data(line: str, passage: Passage, sentences: Sequence[_Sentence]) -> dict[str, Any]:
+    best, *alternatives = ranked_texts(passage, [sentence.translation for sentence in sentences])
     words: list[dict[str, Any]] = []
     alignment: list[list[int]] = []
     source_words: list[str] = []
-    tokens = sum(len(sentence.words) for sentence in sentences)
+    num_words = sum(len(sentence.words) for sentence in sentences)
     line_confidence = 1.0
     for sentence in sentences:
         # Words beyond the model's maximum length have no confidence.
-        known = [round(confidence, 4) for confidence in sentence.confidences]
+        known = [round(confidence, 4) for confidence in sentence.word_confidences]
         alignment += [
             [len(source_words) + source, len(words) + target]
             for source, target in sentence.alignment
@@ -169,7 +171,7 @@ def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict
             for number, word in enumerate(sentence.words)
         ]
         source_words += split_words(sentence.source)
-        line_confidence *= sentence.whole ** (len(sentence.words) / max(tokens, 1))
+        line_confidence *= sentence.confidence ** (len(sentence.words) / max(num_words, 1))
     return {
         "source": line,
         "text": best,
@@ -181,7 +183,7 @@ def _line(line: str, passages: Passages, sentences: Sequence[_Sentence]) -> dict
     }
 
 
-# Error code for a prefix that exceeds the model's maximum output length.
+# Error code for a prefix that is longer than the model's maximum output.
 PREFIX_TOO_LONG = "prefix_too_long"
 
 
@@ -192,67 +194,66 @@ class OtherWords(Work):
     Attributes:
       prefix: whole words.
       count: maximum number of continuations.
-      split: splits the line into sentences; None = it stays whole.
-      split_target: splits the prefix.
+      splitter: splits the line into sentences; None = it stays whole.
+      target_splitter: splits the prefix into sentences.
     """
 
     prefix: str
     count: int
-    split: Splitter = None
-    split_target: Splitter = None
+    splitter: Splitter = None
+    target_splitter: Splitter = None
 
     def __call__(self, translator: Translator, lines: Sequence[str]) -> list[list[dict[str, Any]]]:
-        """Returns for each line the translations with this prefix, most likely first.
+        """Returns each line's translations with this prefix, most likely first.
 
         Each is {"word": next word, "text": whole translation}, with "words" and "alignment" like
         those of `WordByWord`. Sentences that are complete in the prefix stay unchanged.
         """
         translator = with_terms(translator, self.glossary)
-        return [self._of(translator, line) for line in lines]
+        return [self._continue_prefix(translator, line) for line in lines]
 
-    def _of(self, translator: Translator, line: str) -> list[dict[str, Any]]:
-        passages = read_passages(line, split=self.split)
-        if not passages.sentences:
+    def _continue_prefix(self, translator: Translator, line: str) -> list[dict[str, Any]]:
+        passage = read_passage(line, splitter=self.splitter)
+        if not passage.sentences:
             return []
-        prefixes = read_passages(self.prefix, split=self.split_target).sentences
-        complete_sentences = [prefix for prefix in prefixes if ends_sentence(prefix)]
-        number = min(len(complete_sentences), len(passages.sentences) - 1)
+        prefixes = read_passage(self.prefix, splitter=self.target_splitter).sentences
+        num_complete = sum(map(ends_sentence, prefixes))
+        number = min(num_complete, len(passage.sentences) - 1)
         complete, current = prefixes[:number], " ".join(prefixes[number:])
-        _check_lengths(translator, passages.sentences, [*complete, current])
-        following = translator.translate(passages.sentences[number + 1 :])
-        sentence = passages.sentences[number]
+        _check_lengths(translator, passage.sentences, [*complete, current])
+        before, after = passage.sentences[:number], passage.sentences[number + 1 :]
+        sentence = passage.sentences[number]
+        following = translator.translate(after)
         options = continuations(translator, sentence, current, self.count)
-        begin, end = passages.sentences[:number], passages.sentences[number + 1 :]
-        surrounding = [*map(_as_translation, translator.prepare(begin), complete), *following]
-        sources = [*begin, *end, *[sentence] * len(options)]
+        surrounding = [*map(_as_translation, translator.prepare(before), complete), *following]
+        sources = [*before, *after, *[sentence] * len(options)]
         translations = [*surrounding, *(option.translation for option in options)]
-        analysed = _analysed(translator, sources, translations)
+        analysed = _analyse(translator, sources, translations)
         first, last = analysed[:number], analysed[number : len(surrounding)]
-        new = analysed[len(surrounding) :]
-        place = len(split_words(current))
-        pairs = sorted(
-            zip(options, new, strict=True), key=lambda pair: -_confidence(pair[1], place)
+        continued = analysed[len(surrounding) :]
+        index = len(split_words(current))
+        ranked = sorted(
+            zip(options, continued, strict=True), key=lambda pair: -_confidence(pair[1], index)
         )
         names = "text", "words", "alignment"
         answers = []
-        for continuation, translated in pairs:
-            line_data = _line(line, passages, [*first, translated, *last])
-            answers.append({"word": continuation.word, **{name: line_data[name] for name in names}})
+        for option, translated in ranked:
+            line_data = _line_data(line, passage, [*first, translated, *last])
+            answers.append({"word": option.word, **{name: line_data[name] for name in names}})
         return answers
 
 
-def _confidence(sentence: _Sentence, place: int) -> float:
-    return sentence.confidences[place] if place < len(sentence.confidences) else 0.0
+def _confidence(sentence: _Sentence, index: int) -> float:
+    known = sentence.word_confidences
+    return known[index] if index < len(known) else 0.0
 
 
-def _check_lengths(
-    translator: Translator, sources: Sequence[str], beginnings: Sequence[str]
-) -> None:
+def _check_lengths(translator: Translator, sources: Sequence[str], prefixes: Sequence[str]) -> None:
     """Raises `UserError` for a prefix with more tokens than the model's maximum output."""
     config = translator.config
-    longest = max(map(len, encode_text(sources, translator.tokenizer.source)))
-    limit = config.max_output_length(min(longest, config.max_input_length))
-    if (length := max(map(len, encode_text(beginnings, translator.tokenizer)))) > limit:
+    source_length = max(map(len, encode_text(sources, translator.tokenizer.source)))
+    limit = config.max_output_length(min(source_length, config.max_input_length))
+    if (length := max(map(len, encode_text(prefixes, translator.tokenizer)))) > limit:
         raise UserError(
             f"The prefix has a sentence of {length:,} tokens: expected at most {limit:,}, the "
             f"model's limit for this text. Shorten it.",
@@ -268,26 +269,27 @@ def _as_translation(source: Line, text: str) -> Translation:
 
 _MAX_ALTERNATIVES = 8
 _MAX_LINES = 10_000
-_MAX_TERMS, _MAX_CHARACTERS_OF_TERMS = 10_000, 500_000
-_MAX_LINE = 10_000  # characters of q and prefix of /page/alternatives
-_MAX_CACHED = 32  # glossaries, for further requests of the same page
+_MAX_TERMS, _MAX_TERM_CHARACTERS = 10_000, 500_000
+_MAX_LINE_CHARACTERS = 10_000  # in q and in prefix of /page/alternatives
+_MAX_CACHED = 32  # glossaries, for further requests from the same page
 
 
 async def translate(call: Call) -> Response:
-    """Translates lines; also returns data of each word."""
+    """Translates lines; also returns data about each word."""
     parameters, context = call.parameters, call.context
     text = parameters.text("q")
     context.check_size([text])
     lines = text.split("\n")
     if len(lines) > _MAX_LINES:
         raise ApiError(413, f"Invalid request: expected at most {_MAX_LINES:,} lines")
-    pair = context.pair(required(parameters, "source"), required(parameters, "target"))
+    source, target = required_code(parameters, "source"), required_code(parameters, "target")
+    pair = context.pair(source, target)
     budget = call.budget([text])
-    glossary = await _glossary(call, budget)
+    glossary = await _read_glossary(call, budget)
     with call.charged([text], budget):
         work = WordByWord(context.service.splitter(pair[0]), glossary=glossary)
         translating = context.service.run(pair, lines, work, budget)
-        translations = await unless_disconnected(call.request, translating, budget)
+        translations = await run_while_connected(call.request, translating, budget)
     context.log_texts(lines, [translation["text"] for translation in translations])
     return await json_response({"lines": translations})
 
@@ -298,18 +300,19 @@ async def alternatives(call: Call) -> Response:
     line, prefix = parameters.text("q"), parameters.text("prefix")
     context.check_size([line, prefix])
     for name, text in (("q", line), ("prefix", prefix)):
-        if len(text) > _MAX_LINE:
-            message = f"{name} has more than {_MAX_LINE:,} characters"
+        if len(text) > _MAX_LINE_CHARACTERS:
+            message = f"{name} has more than {_MAX_LINE_CHARACTERS:,} characters"
             raise ApiError(400, f"Invalid request: {message}")
-    pair = context.pair(required(parameters, "source"), required(parameters, "target"))
-    split, split_target = map(context.service.splitter, pair)
+    source, target = required_code(parameters, "source"), required_code(parameters, "target")
+    pair = context.pair(source, target)
+    splitters = map(context.service.splitter, pair)
     budget = call.budget([line, prefix])
-    glossary = await _glossary(call, budget)
+    glossary = await _read_glossary(call, budget)
     with call.charged([line, prefix], budget):
-        work = OtherWords(prefix, _MAX_ALTERNATIVES, split, split_target, glossary=glossary)
+        work = OtherWords(prefix, _MAX_ALTERNATIVES, *splitters, glossary=glossary)
         translating = context.service.run(pair, [line], work, budget)
         try:
-            [continuations] = await unless_disconnected(call.request, translating, budget)
+            [continuations] = await run_while_connected(call.request, translating, budget)
         except UserError as error:
             if error.code != PREFIX_TOO_LONG:
                 raise
@@ -317,8 +320,8 @@ async def alternatives(call: Call) -> Response:
     return await json_response({"alternatives": continuations})
 
 
-async def _glossary(call: Call, budget: Budget) -> Glossary | None:
-    terms: Any = call.parameters.any("glossary") or []
+async def _read_glossary(call: Call, budget: Budget) -> Glossary | None:
+    terms: Any = call.parameters.raw_value("glossary") or []
     if not isinstance(terms, list) or not all(
         isinstance(term, list) and len(term) == 2 and all(isinstance(side, str) for side in term)
         for term in terms
@@ -328,16 +331,16 @@ async def _glossary(call: Call, budget: Budget) -> Glossary | None:
         raise ApiError(413, f"Invalid request: expected at most {_MAX_TERMS:,} terms")
     if not terms:
         return None
-    if sum(len(side) for term in terms for side in term) > _MAX_CHARACTERS_OF_TERMS:
-        message = f"expected at most {_MAX_CHARACTERS_OF_TERMS:,} characters of terms"
+    if sum(len(side) for term in terms for side in term) > _MAX_TERM_CHARACTERS:
+        message = f"expected at most {_MAX_TERM_CHARACTERS:,} characters of terms"
         raise ApiError(413, f"Invalid request: {message}")
     async with call.context.places.place(call.share_owner):
         with budget.working():
-            return await in_own_thread(_compiled, tuple(map(tuple, terms)))
+            return await in_own_thread(_compile, tuple(map(tuple, terms)))
 
 
 @functools.lru_cache(maxsize=_MAX_CACHED)
-def _compiled(pairs: tuple[tuple[str, str], ...]) -> Glossary:
+def _compile(pairs: tuple[tuple[str, str], ...]) -> Glossary:
     try:
         return Glossary.of(pairs)
     except UserError as error:

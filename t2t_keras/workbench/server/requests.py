@@ -32,9 +32,9 @@ from t2t_keras.workbench.server.config import MEBIBYTE
 _KEY_SCHEMES = ("deepl-auth-key", "bearer")
 MAX_FIELDS = 2_000
 _MAX_BYTES = 16 * MEBIBYTE  # limit of a field; the size of the body is limited elsewhere
-# Lists and objects in a body; more would take long to build.
+# Lists and objects in a JSON body; more would take long to build.
 _MAX_CONTAINERS = 100_000
-_SHORT = 65_536
+_SHORT_BODY = 65_536  # bytes
 _SECONDS_BETWEEN_CHECKS = 0.5
 # Other charsets can be slow: punycode takes quadratic time.
 _CHARSETS = ("", "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin-1")
@@ -45,7 +45,7 @@ class ApiError(Exception):
 
     Attributes:
       status: HTTP status.
-      message: the received and the expected value.
+      message: what was received, and what was expected.
       retry_after: seconds to wait before a retry; 0 = a retry does not help.
       detail: further explanation.
     """
@@ -56,7 +56,7 @@ class ApiError(Exception):
         self.retry_after, self.detail = retry_after, detail
 
 
-def where(error: BaseException) -> str:
+def describe_stacks(error: BaseException) -> str:
     """Returns types and stacks of an error and its causes; no messages, as they may quote text."""
     parts: list[str] = []
     cause: BaseException | None = error
@@ -73,12 +73,12 @@ class Parameters:
     def __init__(self, values: Mapping[str, Any]):
         self._values = dict(values)
 
-    def any(self, name: str) -> Any:
+    def raw_value(self, name: str) -> Any:
         """Returns an unchecked value; None = missing."""
         return self._values.get(name)
 
     def text(self, name: str, default: str = "") -> str:
-        """Returns a string, the first of several; numbers and booleans are converted.
+        """Returns a string; of several, the first. Converts numbers and booleans.
 
         Raises:
           ApiError: the value is not a string.
@@ -142,12 +142,12 @@ def _checked_text(name: str, value: Any) -> str:
 
 
 async def read_parameters(request: Request) -> Parameters:
-    """Reads the parameters of a request, JSON or a form, whatever its method.
+    """Reads the parameters of a request, from JSON or a form, whatever its method.
 
     Raises:
       ApiError: the body is neither JSON nor a form.
     """
-    values = _repeated(request.query_params.multi_items())
+    values = _group_values(request.query_params.multi_items())
     content_type = request.headers.get("content-type", "")
     kind = content_kind(content_type)
     if kind == "multipart/form-data":
@@ -157,15 +157,15 @@ async def read_parameters(request: Request) -> Parameters:
         except ValueError as error:
             raise _unreadable_form() from error
         request.state.form = form  # The gate closes its files.
-        values |= _repeated(form.multi_items())
+        values |= _group_values(form.multi_items())
     elif body := await request.body():
         if kind == "application/x-www-form-urlencoded":
-            values |= _repeated(await asyncio.to_thread(_read_form, body))
+            values |= _group_values(await asyncio.to_thread(_read_form, body))
         else:
             # For a short body, a thread would take longer.
-            is_short = len(body) < _SHORT
+            is_short = len(body) < _SHORT_BODY
             values |= (
-                _json_object(body) if is_short else await asyncio.to_thread(_json_object, body)
+                _parse_object(body) if is_short else await asyncio.to_thread(_parse_object, body)
             )
     return Parameters(values)
 
@@ -199,7 +199,7 @@ def _read_form(body: bytes) -> list[tuple[str, str]]:
         raise _unreadable_form() from error
 
 
-def _repeated(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _group_values(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     values: dict[str, list[Any]] = {}
     for name, value in items:
         # PHP and some clients add [] to the names of lists.
@@ -207,7 +207,7 @@ def _repeated(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     return {name: value if value[1:] else value[0] for name, value in values.items()}
 
 
-def _json_object(body: bytes) -> dict[str, Any]:
+def _parse_object(body: bytes) -> dict[str, Any]:
     if body.count(b"[") + body.count(b"{") > _MAX_CONTAINERS:
         raise ApiError(413, f"Invalid request: expected at most {_MAX_CONTAINERS:,} lists")
     try:
@@ -229,9 +229,9 @@ def _as_json(content: Any) -> bytes:
 
 
 Result = TypeVar("Result")
-# Maximum searches of a job. Sentences have at least one character, and some need several searches,
-# for their placeholders or terms.
-_SEARCHES, _SEARCHES_A_CHARACTER = 256, 2
+# Maximum searches of a job: a base, and some per character. Sentences have at least one character,
+# and some need several searches, for their placeholders or terms.
+_BASE_SEARCHES, _SEARCHES_PER_CHARACTER = 256, 2
 
 
 class Places:
@@ -239,11 +239,11 @@ class Places:
 
     Args:
       total: number of places.
-      of_client: number of places for each client.
+      per_client: number of places for each client.
     """
 
-    def __init__(self, total: int, of_client: int):
-        self._all, self._of_client = asyncio.Semaphore(total), of_client
+    def __init__(self, total: int, per_client: int):
+        self._total, self._per_client = asyncio.Semaphore(total), per_client
         # A client is forgotten once it neither has nor awaits a place.
         self._clients: weakref.WeakValueDictionary[str, asyncio.Semaphore]
         self._clients = weakref.WeakValueDictionary()
@@ -251,15 +251,15 @@ class Places:
     @contextlib.asynccontextmanager
     async def place(self, client: str) -> AsyncIterator[None]:
         """Waits for a place, and holds it."""
-        client_places = self._clients.setdefault(client, asyncio.Semaphore(self._of_client))
-        async with client_places, self._all:
+        client_places = self._clients.setdefault(client, asyncio.Semaphore(self._per_client))
+        async with client_places, self._total:
             yield
 
 
 async def in_own_thread(function: Callable[..., Result], *arguments: Any) -> Result:
     """Runs a function in a thread that ends with the process, and returns its result.
 
-    `asyncio.to_thread` has few threads, and the process waits for them at its end.
+    `asyncio.to_thread` has few threads, and the process waits for them when it ends.
     """
     future: concurrent.futures.Future[Result] = concurrent.futures.Future()
 
@@ -292,9 +292,9 @@ class Budget:
     Waiting is free.
 
     Args:
-      client: key or address whose share of the machine it uses.
+      client: key or address whose share of the machine the work uses.
       seconds: maximum seconds of work.
-      characters: number of characters, which determines the maximum of searches.
+      characters: number of characters, which determines the maximum number of searches.
       clock: monotonic seconds.
     """
 
@@ -305,15 +305,15 @@ class Budget:
         characters: int = 1_000_000,
         clock: Callable[[], float] = time.monotonic,
     ):
-        self.client, self._seconds, self._clock = client, seconds, clock
-        self._searches: float = _SEARCHES + characters * _SEARCHES_A_CHARACTER
+        self.client, self._max_seconds, self._clock = client, seconds, clock
+        self._searches_left: float = _BASE_SEARCHES + characters * _SEARCHES_PER_CHARACTER
         self._lock = threading.Lock()
-        self._used, self._since, self._share, self._running = 0.0, 0.0, 1.0, 0
-        self._ended: JobEndedError | None = None
+        self._seconds_used, self._since, self._share, self._num_running = 0.0, 0.0, 1.0, 0
+        self._end_error: JobEndedError | None = None
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """Counts seconds."""
+        """Counts the seconds of the block."""
         self.begin(1.0)
         try:
             yield
@@ -330,22 +330,22 @@ class Budget:
             self.begin(1.0)
 
     def begin(self, share: float) -> None:
-        """Counts seconds from now, times this share."""
+        """Counts seconds from now on, multiplied by this share."""
         with self._lock:
             self._settle()
-            self._running += 1
+            self._num_running += 1
             self._share = share
 
     def pause(self) -> None:
         """Stops counting seconds."""
         with self._lock:
             self._settle()
-            self._running -= 1
+            self._num_running -= 1
 
     def _settle(self) -> None:
         now = self._clock()
-        if self._running:
-            self._used += (now - self._since) * self._share
+        if self._num_running:
+            self._seconds_used += (now - self._since) * self._share
         self._since = now
 
     @property
@@ -353,36 +353,36 @@ class Budget:
         """The seconds that the job has used."""
         with self._lock:
             self._settle()
-            return self._used
+            return self._seconds_used
 
     def count_searches(self, searches: float) -> None:
         """Charges searches to the budget."""
         with self._lock:
-            self._searches -= searches
+            self._searches_left -= searches
 
     def end(self, code: str, text: str) -> None:
         """Ends the job: before it begins, or at its next search."""
         with self._lock:
-            self._ended = self._ended or JobEndedError(text, code=code)
+            self._end_error = self._end_error or JobEndedError(text, code=code)
 
     @property
-    def ended(self) -> JobEndedError | None:
-        """The reason why the job has ended, such as a used-up budget; None = it has not ended."""
-        if self.seconds > self._seconds or self._searches < 0:
+    def end_error(self) -> JobEndedError | None:
+        """Why the job has ended, such as a used-up budget; None = it has not ended."""
+        if self.seconds > self._max_seconds or self._searches_left < 0:
             self.end(
                 "job_too_long",
-                f"The request takes too long: expected at most {self._seconds:g} seconds of work, "
-                f"and a limited number of searches. Send less text at once, or fewer terms.",
+                f"The request takes too long: expected at most {self._max_seconds:g} seconds of "
+                f"work, and a limited number of searches. Send less text at once, or fewer terms.",
             )
-        return self._ended
+        return self._end_error
 
     def check(self) -> None:
         """Raises `JobEndedError` if the job has ended or its budget is used up."""
-        if error := self.ended:
+        if error := self.end_error:
             raise error
 
 
-async def unless_disconnected(request: Request, work: Awaitable[Result], budget: Budget) -> Result:
+async def run_while_connected(request: Request, work: Awaitable[Result], budget: Budget) -> Result:
     """Awaits work for a client; stops it when the client disconnects or its budget is used up.
 
     Raises:
@@ -390,7 +390,7 @@ async def unless_disconnected(request: Request, work: Awaitable[Result], budget:
       JobEndedError: the budget is used up, or the server is stopping.
     """
     task = asyncio.ensure_future(work)
-    disconnected = asyncio.ensure_future(_disconnected(request))
+    disconnected = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
         while not task.done():
             await asyncio.wait(
@@ -409,6 +409,6 @@ async def unless_disconnected(request: Request, work: Awaitable[Result], budget:
         disconnected.cancel()
 
 
-async def _disconnected(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass

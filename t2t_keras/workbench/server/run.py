@@ -23,23 +23,23 @@ from t2t_keras.workbench.server.app import make_app
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.models import ModelSource
 
-# Seconds in which requests that clients send before they notice the shutdown are still accepted.
-SECONDS_TO_HEAR = 0.5
-# Fractions: of the shutdown time for accepting requests, at most; of the rest for answers, before
-# unfinished work is stopped; of the shutdown time for closing connections, at most.
-_HEARING, _ANSWERING, _CLOSING = 0.2, 0.6, 0.7
-_TICKS_A_SECOND = 10
+# Requests are accepted for this time after a signal, since clients may not know of it yet.
+SECONDS_TO_ACCEPT = 0.5
+_ACCEPT_FRACTION = 0.2  # of the shutdown time, at most, for accepting requests
+_ANSWER_FRACTION = 0.6  # of the rest, for answers; then unfinished work is stopped
+_CLOSE_FRACTION = 0.7  # of the shutdown time, at most, for closing connections
+_TICKS_PER_SECOND = 10
 _MAX_BYTES_OF_HEAD = 65_536
 _LOOPBACK = "127.0.0.1"
 _LOG = logging.getLogger("t2t_keras.server")
-_MAX_CONNECTIONS, _OTHER_FILES = 512, 256
+_MAX_CONNECTIONS, _OTHER_DESCRIPTORS = 512, 256
 SECONDS_OF_HEAD = 10.0
-# A body may take SECONDS_OF_BODY, plus a second for each BYTES_A_SECOND, up to the maximum.
-SECONDS_OF_BODY, MAX_SECONDS_OF_BODY, BYTES_A_SECOND = 30.0, 600.0, 8_192
+# A body may take SECONDS_OF_BODY, plus a second per BYTES_PER_SECOND, up to the maximum.
+SECONDS_OF_BODY, MAX_SECONDS_OF_BODY, BYTES_PER_SECOND = 30.0, 600.0, 8_192
 SECONDS_OF_READING = 60.0
-_SECONDS_BETWEEN_LINES = 60.0
-_LATE = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
-_FULL = (
+_SECONDS_BETWEEN_LOG_LINES = 60.0
+_LATE_ANSWER = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_FULL_ANSWER = (
     b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 5\r\n"
     b"Content-Length: 0\r\n\r\n"
 )
@@ -50,7 +50,7 @@ class Address:
     """Where a server listens.
 
     Attributes:
-      host: name or number.
+      host: name or IP address.
       port: 0 = any free port.
       certificate: PEM file for TLS; None = no TLS.
       key: PEM file of the private key.
@@ -86,10 +86,10 @@ def serve(
       UserError: a model cannot be loaded, the address is in use, or the server does not start.
     """
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    server, bound = make_server(sources, config, address or Address())
+    server, server_socket = make_server(sources, config, address or Address())
     server.ends_process = True
-    with bound:
-        asyncio.run(server.serve([bound]))
+    with server_socket:
+        asyncio.run(server.serve([server_socket]))
     if not server.started:
         raise UserError("The server did not start. See the log above.", code="server_not_started")
 
@@ -98,23 +98,23 @@ def make_server(
     sources: Sequence[ModelSource], config: ServerConfig | None, address: Address
 ) -> tuple["Server", socket.socket]:
     """Returns the server and its socket; see `serve` for the arguments."""
-    bound = _bind(address)  # Bind first, since loading the models takes a while.
+    server_socket = _bind(address)  # Bind first, since loading the models takes a while.
     try:
         config = config or ServerConfig()
         app = make_app(sources, config)
         server = Server(_uvicorn_config(app, config, address), app, config.stop_seconds)
     except OSError as error:
-        bound.close()
+        server_socket.close()
         raise UserError(
             f"The server cannot start: {error}. Correct --storage, --api_keys_file or --model.",
             code="server_not_started",
         ) from error
     except BaseException:
-        bound.close()
+        server_socket.close()
         raise
-    _, port = bound.getsockname()[:2]
+    _, port = server_socket.getsockname()[:2]
     _announce(f"Serving on {dataclasses.replace(address, port=port).url}")
-    return server, bound
+    return server, server_socket
 
 
 def _uvicorn_config(app: Starlette, config: ServerConfig, address: Address) -> uvicorn.Config:
@@ -124,7 +124,7 @@ def _uvicorn_config(app: Starlette, config: ServerConfig, address: Address) -> u
         # Web sockets would bypass the limits.
         ws="none",
         # uvicorn passes the value to asyncio, which accepts fractions.
-        timeout_graceful_shutdown=_CLOSING * config.stop_seconds,  # type: ignore[arg-type]
+        timeout_graceful_shutdown=_CLOSE_FRACTION * config.stop_seconds,  # type: ignore[arg-type]
         h11_max_incomplete_event_size=_MAX_BYTES_OF_HEAD,
         log_config=None,
         access_log=False,  # It would show queries.
@@ -161,7 +161,7 @@ class Server(uvicorn.Server):
     def __init__(self, settings: uvicorn.Config, app: Starlette, stop_seconds: float):
         super().__init__(settings)
         self.ends_process = False
-        self._app, self._stop_seconds, self._late = app, stop_seconds, LateConnections()
+        self._app, self._stop_seconds, self._late_connections = app, stop_seconds, LateConnections()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -179,30 +179,30 @@ class Server(uvicorn.Server):
 
     async def on_tick(self, counter: int) -> bool:
         """Closes late connections once a second."""
-        if counter % _TICKS_A_SECOND == 0:
-            self._late.close(self.server_state.connections)
+        if counter % _TICKS_PER_SECOND == 0:
+            self._late_connections.close(self.server_state.connections)
         return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answers pending requests, and stops."""
         state, seconds = self._app.state, self._stop_seconds
-        until = state.stop_by = time.monotonic() + seconds
+        deadline = state.stop_by = time.monotonic() + seconds
         if self.ends_process:
             _end_process_after(seconds)
-        for listening in self.servers:
-            listening.close()
+        for listener in self.servers:
+            listener.close()
         # From now on, answers tell clients to close the connection.
         state.stopping = True
-        await asyncio.sleep(min(SECONDS_TO_HEAR, _HEARING * seconds))
-        seconds_left = until - time.monotonic()
-        ending = asyncio.get_running_loop().call_later(_ANSWERING * seconds_left, self._end_work)
+        await asyncio.sleep(min(SECONDS_TO_ACCEPT, _ACCEPT_FRACTION * seconds))
+        delay = _ANSWER_FRACTION * (deadline - time.monotonic())
+        timer = asyncio.get_running_loop().call_later(delay, self._end_work)
         await super().shutdown(sockets)
-        ending.cancel()
+        timer.cancel()
 
     def _end_work(self) -> None:
         self._app.state.context.service.end_jobs()
-        self._app.state.context.files.end()
-        for connection in bounded(self.server_state.connections):
+        self._app.state.context.files.end_jobs()
+        for connection in bounded_connections(self.server_state.connections):
             if connection.waits_for_body:
                 connection.give_up()
 
@@ -212,13 +212,13 @@ def max_connections() -> int:
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY:
         return _MAX_CONNECTIONS
-    return min(max(descriptors - _OTHER_FILES, descriptors // 2), _MAX_CONNECTIONS)
+    return min(max(descriptors - _OTHER_DESCRIPTORS, descriptors // 2), _MAX_CONNECTIONS)
 
 
 class BoundedConnection(H11Protocol):
     """A connection with time limits for its client.
 
-    A connection beyond the limit replaces the one that has waited longest for a head.
+    A connection above the limit replaces the one that has waited longest for a request.
 
     Attributes:
       clock: monotonic seconds.
@@ -231,12 +231,13 @@ class BoundedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accepts a connection, or refuses it."""
         super().connection_made(transport)
-        self._since, self._received = self.clock(), 0
+        self._since, self._bytes_received = self.clock(), 0
         self._blocked_since: float | None = None
         if len(self.connections) <= self.limit:
             return
-        idle = [old for old in bounded(self.connections) if old.waits_for_head and old is not self]
-        min(idle, key=lambda old: old._since, default=self).give_up(_FULL)
+        others = [other for other in bounded_connections(self.connections) if other is not self]
+        idle = [other for other in others if other.waits_for_head]
+        min(idle, key=lambda other: other._since, default=self).give_up(_FULL_ANSWER)
 
     @property
     def waits_for_head(self) -> bool:
@@ -250,17 +251,17 @@ class BoundedConnection(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Receives bytes from the client."""
-        if self.waits_for_head and not self._received:
+        if self.waits_for_head and not self._bytes_received:
             self._since = self.clock()
-        self._received += len(data)
+        self._bytes_received += len(data)
         cycle = self.cycle
         super().data_received(data)
         if self.cycle is not cycle:
-            self._since, self._received = self.clock(), 0
+            self._since, self._bytes_received = self.clock(), 0
 
     def on_response_complete(self) -> None:
         """Starts waiting for the next request."""
-        self._since, self._received = self.clock(), 0
+        self._since, self._bytes_received = self.clock(), 0
         super().on_response_complete()
 
     def pause_writing(self) -> None:
@@ -279,27 +280,27 @@ class BoundedConnection(H11Protocol):
             return now - self._blocked_since > SECONDS_OF_READING
         if self.waits_for_head:
             # After an answer, uvicorn's own limit for idle connections applies.
-            is_idle = self.cycle is not None and not self._received
+            is_idle = self.cycle is not None and not self._bytes_received
             return now - self._since > SECONDS_OF_HEAD and not is_idle
         if not self.waits_for_body:
             return False
         if self.flow.read_paused:
-            self._since, self._received = now, 0  # The server is slow, not the client.
+            self._since, self._bytes_received = now, 0  # The server is slow, not the client.
         seconds = now - self._since
-        allowed = SECONDS_OF_BODY + self._received / BYTES_A_SECOND
-        return seconds > min(allowed, MAX_SECONDS_OF_BODY)
+        allowed_seconds = SECONDS_OF_BODY + self._bytes_received / BYTES_PER_SECOND
+        return seconds > min(allowed_seconds, MAX_SECONDS_OF_BODY)
 
-    def give_up(self, answer: bytes = _LATE) -> None:
-        """Closes the connection, with an answer if none has begun."""
+    def give_up(self, answer: bytes = _LATE_ANSWER) -> None:
+        """Closes the connection; if no answer has begun, sends this one."""
         if self.waits_for_head:
-            if self.conn.our_state is h11.IDLE and (self._received or answer is _FULL):
+            if self.conn.our_state is h11.IDLE and (self._bytes_received or answer is _FULL_ANSWER):
                 self.transport.write(answer)
             self.transport.close()
         else:
             self.transport.abort()
 
 
-def bounded(connections: Iterable[object]) -> list[BoundedConnection]:
+def bounded_connections(connections: Iterable[object]) -> list[BoundedConnection]:
     """Returns uvicorn's connections, narrowed to their actual type."""
     return [connection for connection in connections if isinstance(connection, BoundedConnection)]
 
@@ -312,18 +313,18 @@ class LateConnections:
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
-        self._clock, self._logged, self._count = clock, clock(), 0
+        self._clock, self._logged_at, self._num_closed = clock, clock(), 0
 
     def close(self, connections: Iterable[object]) -> None:
         """Closes the late connections."""
         now = self._clock()
-        for connection in bounded(connections):
+        for connection in bounded_connections(connections):
             if connection.is_late(now):
                 connection.give_up()
-                self._count += 1
-        if self._count and now - self._logged > _SECONDS_BETWEEN_LINES:
-            _LOG.warning("Closed %d connections of slow clients", self._count)
-            self._logged, self._count = now, 0
+                self._num_closed += 1
+        if self._num_closed and now - self._logged_at > _SECONDS_BETWEEN_LOG_LINES:
+            _LOG.warning("Closed %d connections of slow clients", self._num_closed)
+            self._logged_at, self._num_closed = now, 0
 
 
 def _announce(line: str) -> None:
@@ -348,15 +349,15 @@ def _end_process_after(seconds: float) -> None:
 
 def _bind(address: Address) -> socket.socket:
     try:
-        family, _, _, _, name = socket.getaddrinfo(
+        family, _, _, _, sockaddr = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        bound = socket.create_server(name[:2], family=family, backlog=2048)
+        server_socket = socket.create_server(sockaddr[:2], family=family, backlog=2048)
     except OSError as error:
         raise UserError(
             f"Cannot listen on {address.host}:{address.port}: {error.strerror}. Give another "
             f"--host or --port.",
             code="cannot_listen",
         ) from error
-    bound.setblocking(False)
-    return bound
+    server_socket.setblocking(False)
+    return server_socket

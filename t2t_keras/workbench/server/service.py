@@ -19,15 +19,15 @@ from t2t_keras.workbench.markup.translator import translate_markup
 from t2t_keras.workbench.server.batching import Batch, Batcher
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.languages import base_language
-from t2t_keras.workbench.server.models import AT_ONCE, ModelSource, ServedModel, Watcher
+from t2t_keras.workbench.server.models import BATCHES_AT_ONCE, ModelSource, ServedModel, Watcher
 from t2t_keras.workbench.server.requests import Budget, in_own_thread
 from t2t_keras.workbench.terms.glossary import Glossary
 from t2t_keras.workbench.terms.stage import with_terms
 
 Metric = TypeVar("Metric", Counter, Gauge, Histogram)
 
-_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-_LINES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+_SECONDS_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_LINES_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
 
 class Metrics:
@@ -39,7 +39,7 @@ class Metrics:
       in_flight: current requests.
       lines, characters: translated lines and characters, by model.
       batch_lines, batch_seconds: sizes and durations of batches, by model.
-      broken: repaired placeholders, by model.
+      repairs: repaired placeholders, by model.
       queued: waiting lines, by model.
       reloads: attempts to load a newer version, by model and outcome.
       model_info: 1 for the loaded version of a model.
@@ -54,17 +54,17 @@ class Metrics:
             return kind(f"t2t_serve_{name}", meaning, labels, registry=self._registry, **options)
 
         self.requests = make(Counter, "requests", "Requests", "method", "route", "status")
-        self.seconds = make(Histogram, "request_seconds", "Time", "route", buckets=_SECONDS)
+        self.seconds = make(Histogram, "request_seconds", "Time", "route", buckets=_SECONDS_BUCKETS)
         self.in_flight = make(Gauge, "requests_in_flight", "Requests that are being answered")
         self.lines = make(Counter, "lines", "Translated lines", "model")
         self.characters = make(Counter, "characters", "Translated characters", "model")
         self.batch_lines = make(
-            Histogram, "batch_lines", "Lines of a batch", "model", buckets=_LINES
+            Histogram, "batch_lines", "Lines of a batch", "model", buckets=_LINES_BUCKETS
         )
         self.batch_seconds = make(
-            Histogram, "batch_seconds", "Time of a batch", "model", buckets=_SECONDS
+            Histogram, "batch_seconds", "Time of a batch", "model", buckets=_SECONDS_BUCKETS
         )
-        self.broken = make(Counter, "broken_placeholders", "Repaired placeholders", "model")
+        self.repairs = make(Counter, "broken_placeholders", "Repaired placeholders", "model")
         self.queued = make(Gauge, "queued_lines", "Lines that wait", "model")
         self.reloads = make(Counter, "reloads", "Attempts to load newer models", "model", "outcome")
         self.model_info = make(Gauge, "model_info", "Loaded version", "model", "version")
@@ -74,54 +74,54 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-# A line with its end, as any system writes it.
+# A line with its end, in the style of any system.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|[\r\n])?")
 _SPACES = re.compile(r"[ \t\r\n]+")
 
 
-class Passages(NamedTuple):
+class Passage(NamedTuple):
     """A text as sentences.
 
     Attributes:
       sentences: sentences to translate.
-      between: the white space before, between and after them; it includes sentences without
+      gaps: the white space before, between and after them; it includes sentences without
         letters, such as "42", which are not translated.
     """
 
     sentences: list[str]
-    between: list[str]
+    gaps: list[str]
 
-    def joined(self, sentences: Sequence[str]) -> str:
-        """Returns the text with its sentences replaced."""
+    def join(self, sentences: Sequence[str]) -> str:
+        """Returns the text with other sentences in place of its own."""
         if not sentences:
-            return self.between[0]
-        begin, *gaps, end = self.between
-        return begin + join_sentences(sentences, gaps) + end
+            return self.gaps[0]
+        start, *inner_gaps, end = self.gaps
+        return start + join_sentences(sentences, inner_gaps) + end
 
 
-def read_passages(
-    text: str, split_lines: bool = True, split: Callable[[str], list[str]] | None = None
-) -> Passages:
+def read_passage(
+    text: str, split_lines: bool = True, splitter: Callable[[str], list[str]] | None = None
+) -> Passage:
     """Splits a text; joining the unchanged sentences restores it exactly.
 
     Args:
       text: any number of lines.
       split_lines: whether to split at line ends; otherwise they count as spaces.
-      split: splits a line into sentences with the white space after them; None = do not split.
+      splitter: splits a line into sentences with the white space after them; None = no splitting.
     """
-    sentences, between, space = [], [], ""
+    sentences, gaps, gap = [], [], ""
     for line in _LINE.findall(text) if split_lines else [text]:
-        for part in split(line) if split and line.strip() else [line]:
+        for part in splitter(line) if splitter and line.strip() else [line]:
             # A regular expression would take quadratic time for long white space.
             sentence = part.strip()
             if not has_letters(sentence):
-                space += part
+                gap += part
                 continue
-            stripped = part.lstrip()
+            left_stripped = part.lstrip()
             sentences.append(sentence if split_lines else _SPACES.sub(" ", sentence))
-            between.append(space + part[: len(part) - len(stripped)])
-            space = stripped[len(sentence) :]
-    return Passages(sentences, [*between, space])
+            gaps.append(gap + part[: len(part) - len(left_stripped)])
+            gap = left_stripped[len(sentence) :]
+    return Passage(sentences, [*gaps, gap])
 
 
 def hypothesis_texts(translation: Translation) -> list[str]:
@@ -131,12 +131,12 @@ def hypothesis_texts(translation: Translation) -> list[str]:
     return list(dict.fromkeys([best, *alternatives]))
 
 
-def ranked_texts(passages: Passages, translations: Sequence[Translation]) -> list[str]:
-    """Returns translations of a text: of the best hypotheses, of the second best, and so on."""
+def ranked_texts(passage: Passage, translations: Sequence[Translation]) -> list[str]:
+    """Returns translations of a text: from the best hypotheses, the second best, and so on."""
     ranked = [hypothesis_texts(translation) for translation in translations]
     count = max(map(len, ranked), default=1)
     texts = (
-        passages.joined([texts[min(rank, len(texts) - 1)] for texts in ranked])
+        passage.join([texts[min(rank, len(texts) - 1)] for texts in ranked])
         for rank in range(count)
     )
     return list(dict.fromkeys(texts))
@@ -144,7 +144,7 @@ def ranked_texts(passages: Passages, translations: Sequence[Translation]) -> lis
 
 Pair = tuple[str, str]
 
-_SHORT = 4_000  # characters
+_SHORT_TEXT = 4_000  # characters
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -152,7 +152,7 @@ class Work(abc.ABC):
     """A function of a model and lines; lines with equal work share batches.
 
     Attributes:
-      glossary: terms; requests share batches only if they have the same object.
+      glossary: terms; requests share batches only if they have the same glossary object.
     """
 
     glossary: Glossary | None = None
@@ -202,7 +202,7 @@ class Splitting:
     sentences: bool = True
 
 
-class Translated(NamedTuple):
+class TranslatedText(NamedTuple):
     """A translated text.
 
     Attributes:
@@ -214,7 +214,7 @@ class Translated(NamedTuple):
     alternatives: list[str]
 
 
-def _repaired(result: Any) -> int:
+def _num_repaired(result: Any) -> int:
     """Returns the number of repaired placeholders in a result; 0 = none or unknown."""
     return result.notes.get("placeholders", 0) if isinstance(result, Translation) else 0
 
@@ -256,10 +256,10 @@ class TranslationService:
                     code="unknown_name",
                 )
         for source in sources:
-            self._add(source)
+            self._add_model(source)
         self._watcher = Watcher(list(self.models.values()), config.reload_seconds)
 
-    def _add(self, source: ModelSource) -> None:
+    def _add_model(self, source: ModelSource) -> None:
         name, metrics = "-".join(source.pair), self._metrics
         model = ServedModel(source)
 
@@ -277,7 +277,7 @@ class TranslationService:
         def translate(lines: list[str], work: Work, batch: Batch) -> Sequence[Any]:
             metrics.characters.labels(name).inc(sum(map(len, lines)))
             results = model.use(work, lines, batch)
-            metrics.broken.labels(name).inc(sum(_repaired(result) for result in results))
+            metrics.repairs.labels(name).inc(sum(_num_repaired(result) for result in results))
             return results
 
         model.observe_reload = observe_reload
@@ -287,9 +287,9 @@ class TranslationService:
             self._config.max_wait_ms,
             self._config.max_batch_lines,
             self._config.max_queue_lines,
-            AT_ONCE,
+            BATCHES_AT_ONCE,
             observe_batch,
-            searches=max(AT_ONCE, model.translator.engine.batches_at_once),
+            searches=max(BATCHES_AT_ONCE, model.translator.engine.batches_at_once),
         )
         metrics.queued.labels(name).set_function(lambda: self._batchers[source.pair].queued_lines)
         metrics.model_info.labels(name, model.name).set(1)
@@ -312,7 +312,7 @@ class TranslationService:
         options: Options = Options(),
         splitting: Splitting = Splitting(),
         budget: Budget | None = None,
-    ) -> list[Translated]:
+    ) -> list[TranslatedText]:
         """Translates texts of any number of lines; white space between sentences is preserved.
 
         Args:
@@ -332,24 +332,25 @@ class TranslationService:
                 # Check it first: malformed XML in a batch would make all other requests run again.
                 await asyncio.to_thread(lambda: [read_fragment(text, "xml") for text in texts])
             translations = await self.run(pair, texts, options, budget)
-            return [Translated(translation.text, []) for translation in translations]
-        split = self.splitter(pair[0]) if splitting.sentences else None
+            return [TranslatedText(translation.text, []) for translation in translations]
+        splitter = self.splitter(pair[0]) if splitting.sentences else None
 
-        def read() -> list[Passages]:
-            return [read_passages(text, splitting.lines, split) for text in texts]
+        def read() -> list[Passage]:
+            return [read_passage(text, splitting.lines, splitter) for text in texts]
 
         # For a short text, a thread would take longer.
-        is_short = sum(map(len, texts)) < _SHORT
+        is_short = sum(map(len, texts)) < _SHORT_TEXT
         passages = read() if is_short else await asyncio.to_thread(read)
-        sentences = [sentence for text in passages for sentence in text.sentences]
+        sentences = [sentence for passage in passages for sentence in passage.sentences]
         translations = await self.run(pair, sentences, options, budget)
 
-        def write() -> list[Translated]:
+        def write() -> list[TranslatedText]:
             remaining = iter(translations)
-            texts = (
-                ranked_texts(text, [next(remaining) for _ in text.sentences]) for text in passages
+            ranked = (
+                ranked_texts(passage, [next(remaining) for _ in passage.sentences])
+                for passage in passages
             )
-            return [Translated(best, alternatives) for best, *alternatives in texts]
+            return [TranslatedText(best, alternatives) for best, *alternatives in ranked]
 
         return write() if is_short else await asyncio.to_thread(write)
 
@@ -357,7 +358,7 @@ class TranslationService:
         self, pair: Pair, lines: Sequence[str], work: Work, budget: Budget | None = None
     ) -> list[Any]:
         """Returns the result of work for each line; raises the errors of `translate`."""
-        work, batcher = self._with_terms(pair, work), self._batchers[pair]
+        work, batcher = self._with_default_glossary(pair, work), self._batchers[pair]
         budget = budget or self.budget()
         results: list[Any] = []
         for part in self._parts(lines):
@@ -368,14 +369,14 @@ class TranslationService:
     def _parts(self, lines: Sequence[str]) -> Iterator[Sequence[str]]:
         """Splits lines into parts, so that short texts do not wait for all parts of a long one."""
         size = self._config.max_batch_lines
-        return (lines[first : first + size] for first in range(0, len(lines), size))
+        return (lines[start : start + size] for start in range(0, len(lines), size))
 
     def budget(self, client: str = "", characters: int = 0) -> Budget:
         """Returns a budget in proportion to the number of characters."""
         seconds, unit = self._config.max_job_seconds, self._config.max_characters
         return Budget(client, seconds * max(1, -(-characters // unit)), characters or unit)
 
-    def _with_terms(self, pair: Pair, work: Work) -> Work:
+    def _with_default_glossary(self, pair: Pair, work: Work) -> Work:
         """Returns work with the server's default glossary, unless it has its own."""
         glossaries = self._config.glossaries
         default = glossaries.get(pair, glossaries.get(None))
@@ -387,7 +388,7 @@ class TranslationService:
         self, pair: Pair, lines: Sequence[str], options: Options, budget: Budget | None = None
     ) -> list[Translation]:
         """Translates lines in a thread that may block; raises the errors of `translate`."""
-        work, batcher = self._with_terms(pair, options), self._batchers[pair]
+        work, batcher = self._with_default_glossary(pair, options), self._batchers[pair]
         budget = budget or self.budget()
         results: list[Translation] = []
         for part in self._parts(lines):
@@ -400,9 +401,9 @@ class TranslationService:
             batcher.end_all("server_stops", "The server is stopping. Try again.")
 
     async def close(self, seconds: float | None = None) -> None:
-        """Stops the threads after accepted texts are translated, or after these seconds."""
-        ends = [self._watcher.stop, *(batcher.close for batcher in self._batchers.values())]
-        await asyncio.gather(*(in_own_thread(end, seconds) for end in ends))
+        """Stops the threads after accepted texts are translated, or after a number of seconds."""
+        stops = [self._watcher.stop, *(batcher.close for batcher in self._batchers.values())]
+        await asyncio.gather(*(in_own_thread(stop, seconds) for stop in stops))
 
 
 class BatchedTranslator:

@@ -58,7 +58,7 @@ def client_of():
 @pytest.fixture
 def serving(monkeypatch):
     """serving(sources, config): a running server, with `url`, `app` and `stop()`."""
-    monkeypatch.setattr(run, "SECONDS_TO_HEAR", 0.0)
+    monkeypatch.setattr(run, "SECONDS_TO_ACCEPT", 0.0)
     with contextlib.ExitStack() as running:
 
         def start(sources=None, address=None, **settings):

@@ -32,25 +32,25 @@ def status_of(call, *arguments):
 
 def test_only_known_keys_are_let_in(keys):
     access = Access(ApiKeys(keys("# comment\n\n # 2\n secret \t mine \nOther\n")))
-    assert access.client("secret", "").name == "mine"
-    assert access.client("Other", "").name == "line 5"
+    assert access.admit("secret", "").name == "mine"
+    assert access.admit("Other", "").name == "line 5"
     for wrong in ("", "secre", "Secret", "other", "# 2", "# comment"):
         assert status_of(access.client, wrong, "") == 403
-    assert "secret" not in repr(access.client("secret", ""))
+    assert "secret" not in repr(access.admit("secret", ""))
 
 
 def test_without_keys_all_are_let_in_and_told_apart():
     access = Access()
-    names = {access.client(key, "here").identity for key in ("", "a", "b")}
+    names = {access.admit(key, "here").identity for key in ("", "a", "b")}
     assert len(names) == 3
 
 
 def test_without_keys_there_is_one_count_of_characters():
     access = Access()
-    one, other = access.client("a", ""), access.client("", "")
+    one, other = access.admit("a", ""), access.admit("", "")
     access.charge(one, 5)
     access.refund(one.identity, 2)
-    assert access.characters(one) == access.characters(other) == 3
+    assert access.characters_this_month(one) == access.characters_this_month(other) == 3
 
 
 def test_a_minute_has_so_many_requests_of_a_key_or_an_address(keys):
@@ -58,20 +58,20 @@ def test_a_minute_has_so_many_requests_of_a_key_or_an_address(keys):
     own = Access(ApiKeys(keys("a\t\t2\nb\n")), requests_per_minute=3, clock=clock)
     for key, count in (("a", 2), ("b", 3)):
         for _ in range(count):
-            own.client(key, "same")
+            own.admit(key, "same")
         assert status_of(own.client, key, "same") == 429
     clock.now += 31  # Half of a's requests are there again.
-    own.client("a", "same")
+    own.admit("a", "same")
     assert status_of(own.client, "a", "same") == 429
     for guess, status in zip("cdef", (403, 403, 403, 429), strict=True):  # Nor may one guess.
         assert status_of(own.client, guess, "guessing") == status
     addresses = Access(requests_per_minute=1, clock=clock)
-    addresses.client("any", "1.2.3.4")
+    addresses.admit("any", "1.2.3.4")
     assert status_of(addresses.client, "another", "1.2.3.4") == 429
     clock.now += 600  # Requests that nobody sent are not saved up.
-    addresses.client("any", "1.2.3.4")
+    addresses.admit("any", "1.2.3.4")
     assert status_of(addresses.client, "any", "1.2.3.4") == 429
-    addresses.client("any", "1.2.3.5")
+    addresses.admit("any", "1.2.3.5")
 
 
 @pytest.mark.parametrize(
@@ -92,39 +92,39 @@ def test_a_minute_has_so_many_requests_of_a_key_or_an_address(keys):
 )
 def test_all_addresses_of_one_network_have_one_limit(one, other, are_same):
     access = Access(requests_per_minute=1, clock=Clock())
-    access.client("", one)
+    access.admit("", one)
     if are_same:
         assert status_of(access.client, "", other) == 429
     else:
-        access.client("", other)
+        access.admit("", other)
 
 
 def test_whoever_came_longest_ago_is_forgotten_first(monkeypatch):
     monkeypatch.setattr("t2t_keras.workbench.server.access._MAX_BUCKETS", 2)
     access = Access(requests_per_minute=2, clock=Clock())
     for address in ("1.1.1.1", "2.2.2.2", "1.1.1.1", "3.3.3.3"):
-        access.client("", address)
+        access.admit("", address)
     assert status_of(access.client, "", "1.1.1.1") == 429
     for _ in range(2):
-        access.client("", "2.2.2.2")
+        access.admit("", "2.2.2.2")
 
 
 def test_the_wait_that_is_asked_for_is_enough_and_no_longer():
     clock = Clock()
     access = Access(requests_per_minute=7, clock=clock)
     for _ in range(7):
-        access.client("", "a")
+        access.admit("", "a")
     with pytest.raises(ApiError) as refused:
-        access.client("", "a")
+        access.admit("", "a")
     assert refused.value.retry_after == 9  # The least whole number of seconds: 60 / 7.
     clock.now += refused.value.retry_after
-    access.client("", "a")
+    access.admit("", "a")
 
 
 def test_characters_of_a_month_are_counted_kept_and_limited(keys, tmp_path):
     path = keys("a\tmine\t\t10\n")
     access = Access(ApiKeys(path), usage_file=tmp_path / "usage.json")
-    client = access.client("a", "")
+    client = access.admit("a", "")
     access.charge(client, 9)
     assert status_of(access.charge, client, 2) == 456
     access.charge(client, 1)  # Exactly as many as there may be.
@@ -133,7 +133,7 @@ def test_characters_of_a_month_are_counted_kept_and_limited(keys, tmp_path):
     access.refund(client.identity, 3)
     access.save()
     again = Access(ApiKeys(path), usage_file=tmp_path / "usage.json")
-    assert again.characters(again.client("a", "")) == 6
+    assert again.characters_this_month(again.admit("a", "")) == 6
 
 
 def test_on_a_full_disk_characters_are_counted(tmp_path, caplog):
@@ -141,9 +141,9 @@ def test_on_a_full_disk_characters_are_counted(tmp_path, caplog):
     clock = Clock()
     access = Access(usage_file=tmp_path / "file" / "usage.json", clock=clock)
     clock.now += 61
-    client = access.client("", "")
+    client = access.admit("", "")
     access.charge(client, 5)
-    assert access.characters(client) == 5
+    assert access.characters_this_month(client) == 5
     assert str(tmp_path / "file") in caplog.text
 
 
@@ -152,23 +152,23 @@ def test_characters_of_another_month_do_not_count(keys, tmp_path, today_later):
     today = time.strptime("2026-01-31", "%Y-%m-%d")
     path, usage = keys("a\t\t\t10\n"), tmp_path / "usage.json"
     access = Access(ApiKeys(path), usage_file=usage, calendar=lambda: today)
-    client = access.client("a", "")
+    client = access.admit("a", "")
     access.charge(client, 10)
     access.save()
     today = time.strptime(today_later, "%Y-%m-%d")
     again = Access(ApiKeys(path), usage_file=usage, calendar=lambda: today)
     for counter in (access, again):
-        assert counter.characters(client) == 0
+        assert counter.characters_this_month(client) == 0
         counter.refund(client.identity, 10)  # For a file of last month.
-        assert counter.characters(client) == 0
+        assert counter.characters_this_month(client) == 0
         counter.charge(client, 10)
-        assert counter.characters(client) == 10
+        assert counter.characters_this_month(client) == 10
 
 
 def test_counts_are_saved_once_a_minute(tmp_path):
     clock, usage = Clock(), tmp_path / "usage.json"
     access = Access(usage_file=usage, clock=clock)
-    client = access.client("", "")
+    client = access.admit("", "")
     for seconds, saved in ((60, None), (61, 2), (121, 2), (122, 4)):
         clock.now = seconds
         access.charge(client, 1)

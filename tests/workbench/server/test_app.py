@@ -101,7 +101,7 @@ def test_an_address_as_a_browser_opens_it():
 @pytest.fixture
 def one_at_once(monkeypatch):
     """What comes while a batch is translated must wait."""
-    monkeypatch.setattr("t2t_keras.workbench.server.service.AT_ONCE", 1)
+    monkeypatch.setattr("t2t_keras.workbench.server.service.BATCHES_AT_ONCE", 1)
 
 
 @pytest.mark.usefixtures("one_at_once")
@@ -345,7 +345,7 @@ def test_an_address_that_is_taken_is_refused(serving):
 
 
 def test_the_end_waits_for_all_that_was_asked(serving, monkeypatch):
-    monkeypatch.setattr(run, "SECONDS_TO_HEAR", 0.5)
+    monkeypatch.setattr(run, "SECONDS_TO_ACCEPT", 0.5)
     source = Source(translator=Gated())
     server = serving([source])
     client = httpx.Client(base_url=server.url, timeout=20)
@@ -371,7 +371,7 @@ def test_the_end_waits_for_all_that_was_asked(serving, monkeypatch):
 
 
 def test_the_end_loses_nothing_of_busy_clients(serving, monkeypatch):
-    monkeypatch.setattr(run, "SECONDS_TO_HEAR", 1.5)
+    monkeypatch.setattr(run, "SECONDS_TO_ACCEPT", 1.5)
     server = serving()
     host = server.url.removeprefix("http://")
     busy = threading.Barrier(9)

@@ -402,7 +402,7 @@ def test_the_seconds_of_a_job_are_those_of_its_share_of_work():
     clock.now = 100.0  # Waiting costs nothing.
     budget.begin(0.5)
     clock.now = 120.0
-    assert (budget.seconds, budget.ended) == (10.0, None)
+    assert (budget.seconds, budget.end_error) == (10.0, None)
     clock.now = 120.1
     with pytest.raises(JobEndedError) as ended:
         budget.check()
@@ -444,7 +444,7 @@ def test_what_is_begun_ends_with_its_client_at_the_next_search():
     asyncio.run(give_up())
     batcher.close()
     assert len(searched) < 1_000_000
-    assert budget.ended.code == "client_gone"
+    assert budget.end_error.code == "client_gone"
 
 
 def test_the_end_does_not_wait_longer_than_it_may(recorder):
@@ -570,8 +570,8 @@ def test_a_client_that_comes_again_has_neither_credit_nor_less_debt():
     shares = Shares()
     for client in "abc":
         shares.arrive(client)
-    assert shares.are_several
-    shares.add({"a": 0.25, "b": 0.75}, 8.0)
+    assert shares.has_several_clients
+    shares.charge({"a": 0.25, "b": 0.75}, 8.0)
     assert [shares.rank(names) for names in ("a", "b", "c", "ab")] == [2.0, 6.0, 0.0, 2.0]
     shares.leave("c")
     shares.arrive("c")
@@ -582,7 +582,7 @@ def test_a_client_that_comes_again_has_neither_credit_nor_less_debt():
     shares.arrive("a")
     for client in "bca":
         shares.leave(client)
-    assert not shares.are_several
+    assert not shares.has_several_clients
     shares.leave("a")
     shares.arrive("d")
     assert [shares.rank(name) for name in "abd"] == [0.0, 0.0, 0.0], "an idle server forgets"

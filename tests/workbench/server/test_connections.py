@@ -239,7 +239,7 @@ def test_when_all_ask_another_is_refused(connect, monkeypatch):
 
 
 def test_a_server_bounds_its_connections(serving, monkeypatch):
-    monkeypatch.setattr("t2t_keras.workbench.server.run._TICKS_A_SECOND", 1)
+    monkeypatch.setattr("t2t_keras.workbench.server.run._TICKS_PER_SECOND", 1)
     server = serving()
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
     answer = httpx.get(f"{server.url}/health", headers=upgrade)

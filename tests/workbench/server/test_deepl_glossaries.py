@@ -174,16 +174,16 @@ def test_the_files_of_glossaries(tmp_path):
     store, pair = Glossaries(tmp_path), ("en", "de")
     glossaries = [store.create("anna", str(number), {pair: {"a": "b"}}) for number in range(5)]
     store.remove(glossaries.pop(2))
-    actual = Glossaries(tmp_path).of("anna")
+    actual = Glossaries(tmp_path).owned_by("anna")
     assert actual == glossaries  # In the order in which they were made.
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", glossaries[0].created)
     assert len(list(tmp_path.iterdir())) == 4
     store.change(glossaries[0], "0", {("de", "en"): {"b": "a"}})
     store.remove(glossaries[0], pair)
-    assert Glossaries(tmp_path).of("anna")[0].dictionaries == {("de", "en"): {"b": "a"}}
+    assert Glossaries(tmp_path).owned_by("anna")[0].dictionaries == {("de", "en"): {"b": "a"}}
     store.change(glossaries[0], "0", {pair: {"a": "b"}})
     assert store.find(glossaries[0].glossary_id.upper(), "anna") is glossaries[0]
-    assert store.terms(glossaries[:1], pair) is store.terms(glossaries[:1], pair), (
+    assert store.merge(glossaries[:1], pair) is store.merge(glossaries[:1], pair), (
         "they may share batches"
     )
 
@@ -194,7 +194,7 @@ def test_what_a_glossary_had_before_makes_room(tmp_path, monkeypatch, is_read_ag
     monkeypatch.setattr("t2t_keras.workbench.server.glossaries._MAX_BYTES_OF_ALL", 12)
     glossary = store.create("anna", "mine", {pair: {"house": "Bau"}})
     if is_read_again:
-        [glossary] = (store := Glossaries(tmp_path)).of("anna")
+        [glossary] = (store := Glossaries(tmp_path)).owned_by("anna")
     with pytest.raises(ApiError):
         store.create("bert", "his", {pair: {"a": "bc"}})
     store.change(glossary, "mine", {pair: {"house": "Anwes"}})  # 11 bytes.

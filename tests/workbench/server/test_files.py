@@ -56,7 +56,7 @@ def interrupted(storage):
 
     async def send(files):
         await begin(files)
-        files.end()
+        files.end_jobs()
 
     using(UpperCase(), send, storage=storage)
     [path] = storage.glob("files/*/record.json")
@@ -114,7 +114,7 @@ def test_few_files_are_read_and_translated_at_once(monkeypatch, clients, most):
 
 def test_files_that_are_too_many_or_too_long_are_refused(monkeypatch):
     monkeypatch.setattr("t2t_keras.workbench.server.files._MAX_FILES", 3)
-    monkeypatch.setattr("t2t_keras.workbench.server.files._MAX_OF_OWNER", 2)
+    monkeypatch.setattr("t2t_keras.workbench.server.files._MAX_FILES_PER_OWNER", 2)
 
     async def send(files):
         anna, _ = await keep(files, owner="anna"), await keep(files, owner="anna")
@@ -123,10 +123,10 @@ def test_files_that_are_too_many_or_too_long_are_refused(monkeypatch):
         assert (refused.value.status, refused.value.retry_after) == (429, 60)
         other = await keep(files, owner="other", content=b"long")
         with pytest.raises(ApiError, match=r"file \(4 characters\) exceeds text limit \(3\)"):
-            await files.texts(other)
+            await files.read_texts(other)
         files.remove(other)
-        await files.texts(await keep(files, owner="other", content=b"abc"))
-        assert await files.texts(anna) == ["a"]
+        await files.read_texts(await keep(files, owner="other", content=b"abc"))
+        assert await files.read_texts(anna) == ["a"]
         with pytest.raises(ApiError, match="too many files"):  # The others are still there.
             await keep(files, owner="third")
 
@@ -144,8 +144,13 @@ def test_files_that_are_too_many_or_too_long_are_refused(monkeypatch):
 def test_a_name_has_neither_folders_nor_no_end(name, stored):
     async def send(files):
         file = await begin(files, name=name, content="ŉ".encode())
-        await files.finished(file)
-        return file.name, files.path(file).name, files.path(file).read_text(), file.size
+        await files.wait_until_finished(file)
+        return (
+            file.name,
+            files.translation_path(file).name,
+            files.translation_path(file).read_text(),
+            file.size,
+        )
 
     assert using(UpperCase(), send) == (stored, "target.txt", "\u02bcN", 3)
 
@@ -154,7 +159,7 @@ def test_what_a_file_has_translated_already_is_not_counted():
     content = b'msgid ""\nmsgstr ""\n\nmsgid "a"\nmsgstr "A"\n\nmsgid "b"\nmsgstr ""\n'
 
     async def send(files):
-        return await files.texts(await keep(files, content=content, name="a.po"))
+        return await files.read_texts(await keep(files, content=content, name="a.po"))
 
     assert using(UpperCase(), send) == ["b"]
 
@@ -164,7 +169,7 @@ def test_a_result_is_sent_once(tmp_path):
         file = await keep(files, content="\u0149".encode())  # Longer in capitals.
         await files.store_terms(file, Glossary.of([("b", "c")]))
         files.translate(file, ("en", "de"), 1)
-        await files.finished(file)
+        await files.wait_until_finished(file)
         assert files.find(file.file_id) is file
         assert (file.size, file.characters) == (len("\u02bcN".encode()), 1)
         assert files.claim(file).read_text() == "\u02bcN"
@@ -194,7 +199,7 @@ def test_what_was_sent_is_not_kept_if_it_fails(tmp_path, word, terms):
             (tmp_path / "files" / file.file_id / "terms.json").write_text(terms)
         files.translate(file, ("en", "de"), 7)
         with pytest.raises(ApiError) as refused:
-            await files.finished(file)
+            await files.wait_until_finished(file)
         assert (refused.value.status, str(tmp_path) in str(refused.value)) == (400, False)
 
     using(UpperCase(), send, lambda *refund: refunds.append(refund), storage=tmp_path)
@@ -206,7 +211,7 @@ def test_a_file_whose_model_is_gone_says_so():
     async def send(files):
         file = await begin(files, ("en", "fr"))
         with pytest.raises(ApiError, match="no longer served"):
-            await files.finished(file)
+            await files.wait_until_finished(file)
 
     using(UpperCase(), send)
 
@@ -215,14 +220,14 @@ def test_characters_of_a_file_are_those_of_all_its_batches():
     async def send(files):
         content = b"\n".join(b"a%04d" % i for i in range(1_100))
         file = await begin(files, characters=5_500, content=content)
-        await files.finished(file)
+        await files.wait_until_finished(file)
         assert file.characters == 5_500
 
     using(UpperCase(), send, max_wait_ms=0.0)
 
 
 def test_old_translations_are_looked_for_all_the_time(monkeypatch):
-    monkeypatch.setattr("t2t_keras.workbench.server.files._SECONDS_BETWEEN_CLEANINGS", 0.01)
+    monkeypatch.setattr("t2t_keras.workbench.server.files._SECONDS_BETWEEN_CLEANUPS", 0.01)
 
     async def send(files):
         for _ in range(2):
@@ -237,11 +242,11 @@ def test_old_translations_are_looked_for_all_the_time(monkeypatch):
 def test_translations_are_kept_for_so_many_minutes():
     async def send(files):
         done, waiting = await begin(files), await keep(files)
-        await files.finished(done)
+        await files.wait_until_finished(done)
         files.remove_old(done.changed + 120)
-        assert files.path(done).exists()
+        assert files.translation_path(done).exists()
         files.remove_old(max(done.changed, waiting.changed) + 121)
-        assert not files.path(done).exists()
+        assert not files.translation_path(done).exists()
         assert files.find(waiting.file_id) is waiting, "it is not finished"
 
     using(UpperCase(), send, keep_files_minutes=2)
@@ -328,8 +333,8 @@ def test_a_file_that_cannot_be_resumed_on_a_full_disk_is_left_to_the_next_server
         using(UpperCase(), keep, storage=tmp_path)  # It does not count.
 
     async def look(files):
-        await files.finished(files.find(file_id))
-        return files.path(files.find(file_id)).read_text()
+        await files.wait_until_finished(files.find(file_id))
+        return files.translation_path(files.find(file_id)).read_text()
 
     assert using(UpperCase(), look, storage=tmp_path) == "A"
 
@@ -352,7 +357,7 @@ def test_nothing_is_written_for_a_file_that_was_removed(tmp_path, monkeypatch, w
         async with files.storing(io.BytesIO(b"a"), "a.txt", "") as file:
             await files.store_terms(file, Glossary.of([("a", "b")]) if work == "terms" else None)
             files.translate(file, ("en", "de"), 1)
-            await files.finished(file)
+            await files.wait_until_finished(file)
 
     async def leave(files):
         receiving = asyncio.create_task(receive(files))
@@ -383,7 +388,7 @@ def test_no_file_is_worked_on_without_end(tmp_path, settings, status):
             await asyncio.sleep(0.001)
         if status == "error":
             with pytest.raises(ApiError, match="takes too long") as refused:
-                await files.finished(file)
+                await files.wait_until_finished(file)
             assert refused.value.status == 503
         await files.close(time.monotonic() + 0.5)
         return file.status, file.attempts
@@ -404,7 +409,7 @@ def test_each_so_many_characters_have_so_many_seconds(characters, seconds):
     service = TranslationService([Source()], config, Metrics())
     budget = service.budget("", characters)
     budget.count_searches(1e9)
-    assert f" {seconds:g} seconds" in str(budget.ended)
+    assert f" {seconds:g} seconds" in str(budget.end_error)
     asyncio.run(service.close())
 
 

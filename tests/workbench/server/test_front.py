@@ -11,7 +11,7 @@ from upper_case import ASKED, Source
 from t2t_keras.workbench.server.access import Access
 from t2t_keras.workbench.server.app import Bodies, make_app
 from t2t_keras.workbench.server.config import MEBIBYTE, ServerConfig
-from t2t_keras.workbench.server.requests import ApiError, where
+from t2t_keras.workbench.server.requests import ApiError, describe_stacks
 
 JSON = "application/json"
 FORM = "application/x-www-form-urlencoded"
@@ -234,7 +234,7 @@ def test_an_error_is_logged_with_its_causes_and_without_what_they_say():
         except KeyError:
             raise ValueError(secret)  # noqa: B904 (of which it is the context)
     except ValueError as error:
-        text = where(error)
+        text = describe_stacks(error)
     assert re.findall("^[A-Z].*", text, re.MULTILINE) == ["KeyError", "ValueError"]
     assert text.count("raise ") == 2
     assert '"secret"' not in text
@@ -266,11 +266,11 @@ def test_a_file_after_its_key_is_received_whole(keyed):
 
 
 def test_what_addresses_send_at_once_is_bounded(app, monkeypatch):
-    monkeypatch.setattr("t2t_keras.workbench.server.app._MAX_HELD_OF_ADDRESS", 1000)
+    monkeypatch.setattr("t2t_keras.workbench.server.app._MAX_HELD_BYTES_PER_ADDRESS", 1000)
     for size, status in ((900, 400), (1001, 429), (1000, 400)):
         assert Asked(app, "/translate", JSON, b"[" + b" " * (size - 1)).status == status
     bodies = Bodies(Access(), ServerConfig())
-    monkeypatch.setattr("t2t_keras.workbench.server.app._MAX_HELD", 1500)
+    monkeypatch.setattr("t2t_keras.workbench.server.app._MAX_HELD_BYTES", 1500)
     bodies.hold("1.1.1.1", 900)
     bodies.hold("2.2.2.2", 600)
     with pytest.raises(ApiError) as refused:

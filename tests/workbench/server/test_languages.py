@@ -4,7 +4,7 @@ import pytest
 from refusals import refused
 
 from t2t_keras.workbench.server.languages import (
-    canonical,
+    canonical_code,
     detect,
     language_name,
     nearest_code,
@@ -33,7 +33,7 @@ from t2t_keras.workbench.server.languages import (
     ],
 )
 def test_codes_are_written_alike(code, expected):
-    assert canonical(code) == expected
+    assert canonical_code(code) == expected
 
 
 def test_pairs():

@@ -145,7 +145,7 @@ def test_a_newer_version_replaces_the_old_one_while_it_serves(run, sources, serv
         seen.append(response)
         assert time.monotonic() < until
     assert all(texts == old for texts in seen)
-    assert model.version.endswith("2" if engine == "ctranslate2" else "model.ckpt-20.safetensors")
+    assert model.path.endswith("2" if engine == "ctranslate2" else "model.ckpt-20.safetensors")
     metrics = httpx.get(f"{server.url}/metrics").text
     assert 't2t_serve_reloads_total{model="en-de",outcome="ok"} 1.0' in metrics
 
@@ -223,7 +223,7 @@ def test_weights_are_replaced_while_nobody_uses_them(monkeypatch):
     leave.set()
     for thread in threads:
         thread.join(10)
-    assert (order, model.version) == (["before", "weights", "after"], "version-2")
+    assert (order, model.path) == (["before", "weights", "after"], "version-2")
     assert model.translator.engine is engine, "only its users take turns"
 
 
@@ -286,7 +286,7 @@ def test_what_counts_as_a_newer_version(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "t2t_keras.json").write_text("one")
     (tmp_path / "12").mkdir()  # Nothing is in it yet.
-    path, identity = source.newest()
+    path, identity = source.newest_version()
     assert path.name == "010"
     record = path / "t2t_keras.json"
     times = record.stat().st_mtime_ns
@@ -297,9 +297,9 @@ def test_what_counts_as_a_newer_version(tmp_path):
         elif change == "size":
             record.write_text("longer")
         os.utime(record, ns=(times, times + 1))
-        before, identity = identity, source.newest()[1]
+        before, identity = identity, source.newest_version()[1]
         assert identity != before, change
-    assert source.newest()[1] == identity
+    assert source.newest_version()[1] == identity
 
 
 def test_a_run_with_another_vocabulary_is_loaded_anew(run):
@@ -320,18 +320,18 @@ def test_nobody_waits_for_the_writer_of_a_fifo(tmp_path):
     source = ModelSource("en", "de", tmp_path)
     file = tmp_path / "model.ckpt-9.safetensors"
     file.touch()
-    assert source.newest()[0] == file
+    assert source.newest_version()[0] == file
     file.unlink()
     os.mkfifo(file)
     with refused("not_a_file"):
-        source.newest()
+        source.newest_version()
     for path in tmp_path.iterdir():
         path.unlink()
     (tmp_path / "t2t_keras.json").touch()
-    assert source.newest()[0] == tmp_path
+    assert source.newest_version()[0] == tmp_path
     os.mkfifo(tmp_path / "model.bin")
     with refused("not_a_file"):
-        source.newest()
+        source.newest_version()
     os.mkfifo(tmp_path / "run.json")
     with refused("not_a_file"):
         RunConfig.load(tmp_path)
@@ -344,7 +344,7 @@ def test_an_export_in_a_run_that_is_trained_further_is_served(tmp_path):
     (export / "t2t_keras.json").write_text(json.dumps(record))
     for name in ("run.json", "model.ckpt-9.safetensors"):
         (tmp_path / name).touch()
-    assert ModelSource("en", "de", tmp_path, "ctranslate2").newest()[0] == export
+    assert ModelSource("en", "de", tmp_path, "ctranslate2").newest_version()[0] == export
 
 
 def test_a_model_of_several_languages_serves_each_of_its_pairs(tmp_path, monkeypatch):

@@ -15,7 +15,7 @@ def test_words_of_which_nothing_is_known(aligning):
 
 
 def test_the_words_of_several_sentences(aligning):
-    [line] = WordByWord(split=sentence_splitter("en"))(aligning, ["One two. Three four."])
+    [line] = WordByWord(splitter=sentence_splitter("en"))(aligning, ["One two. Three four."])
     assert line["source_words"] == ["One", "two.", "Three", "four."]
     # Of a source word and a word of the translation.
     assert line["alignment"] == [[0, 1], [2, 3]]
@@ -23,7 +23,7 @@ def test_the_words_of_several_sentences(aligning):
 
 
 def test_the_words_of_sentences_without_space_between_them(aligning):
-    [line] = WordByWord(split=sentence_splitter("zh"))(aligning, ["你好。再见。"])
+    [line] = WordByWord(splitter=sentence_splitter("zh"))(aligning, ["你好。再见。"])
     assert line["source_words"] == ["你好。", "再见。"]
     assert line["alignment"] == [[0, 1], [1, 2]]
 

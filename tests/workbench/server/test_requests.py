@@ -86,8 +86,8 @@ def test_what_the_page_asks_of_a_model(client_of, monkeypatch):
         assert client.post(path, json=sent | {"target": "en"}).status_code == 400
     translation, alternatives = asked
     text, whole = "Mr. Smith came.", ["Mr. Smith came."]  # Mr. ends French sentences.
-    assert translation.split(text) == alternatives.split(text) == whole
-    assert alternatives.split_target(text) == ["Mr. ", "Smith came."]
+    assert translation.splitter(text) == alternatives.splitter(text) == whole
+    assert alternatives.target_splitter(text) == ["Mr. ", "Smith came."]
     assert (alternatives.prefix, alternatives.count) == ("b", 8)
     assert translation.glossary is alternatives.glossary, "made once"
     assert [(term.source, term.target) for term in translation.glossary] == [("a", "b")]
@@ -117,7 +117,7 @@ def test_whose_share_a_request_uses(client_of, tmp_path):
                 context,
                 Request({"type": "http", "client": (address, 1), "headers": []}),
                 Parameters({}),
-                context.access.client(key, address),
+                context.access.admit(key, address),
             ).share_owner
             for key, address in (("a", "8.8.8.8"), ("a", "2001:db8::9"), ("b", "2001:db8::1"))
         ]
@@ -165,26 +165,27 @@ def test_which_routes_need_a_key(client_of, tmp_path):
 
 def test_limits_are_those_of_the_documents(root):
     text = " ".join((root / "docs" / "serving.md").read_text().split())
-    slow, kib = run.MAX_SECONDS_OF_BODY / 60, run.BYTES_A_SECOND >> 10
+    slow, kib = run.MAX_SECONDS_OF_BODY / 60, run.BYTES_PER_SECOND >> 10
+    numbers = "", "one", "two"
     for phrase in (
         f"{glossaries._MAX_TERMS:,} terms and {glossaries._MAX_BYTES >> 20} MiB for each pair, ",
         f", {glossaries._MAX_PER_OWNER:,} glossaries and ",
         f" {glossaries._MAX_BYTES_PER_OWNER >> 20} MiB for each key, ",
         f"{glossaries._MAX_GLOSSARIES:,} and {glossaries._MAX_BYTES_OF_ALL >> 30} GiB for all",
         f"stored files: {files._MAX_FILES:,} with {files._MAX_BYTES >> 30} GiB in all, ",
-        f" {files._MAX_OF_OWNER} with {files._MAX_BYTES_OF_OWNER >> 30} GiB for each key",
-        f"bodies being received: {app._MAX_HELD >> 30} GiB in all, ",
-        f" {app._MAX_HELD_OF_ADDRESS >> 20} MiB of an address",
+        f" {files._MAX_FILES_PER_OWNER} with {files._MAX_BYTES_PER_OWNER >> 30} GiB for each key",
+        f"bodies being received: {app._MAX_HELD_BYTES >> 30} GiB in all, ",
+        f" {app._MAX_HELD_BYTES_PER_ADDRESS >> 20} MiB of an address",
         f"{requests.MAX_FIELDS:,} parameters; {requests._MAX_CONTAINERS:,} lists and objects",
         f"{page_api._MAX_TERMS:,} terms of ",
-        f" {page_api._MAX_CHARACTERS_OF_TERMS:,} characters in all; ",
-        f"; {page_api._MAX_LINE:,} characters each of `q` and `prefix`",
+        f" {page_api._MAX_TERM_CHARACTERS:,} characters in all; ",
+        f"; {page_api._MAX_LINE_CHARACTERS:,} characters each of `q` and `prefix`",
         f"lines ({page_api._MAX_LINES:,} at most)",
         f"{run.SECONDS_OF_HEAD:g} seconds for a head of 64 KiB",
         f"{run.SECONDS_OF_BODY:g} seconds for a body, or {slow:g} minutes if it comes",
         f"{kib} KiB a second or more; {run.SECONDS_OF_READING:g} seconds without",
-        f"a probability of {100 * endpoints._SURE:g} % or more",
-        f"After {100 * files._SHARE_OF_STOP:g} % of",
-        f"{requests._SEARCHES}, and {['', 'one', 'two'][requests._SEARCHES_A_CHARACTER]} for each",
+        f"a probability of {100 * endpoints._MIN_CONFIDENCE:g} % or more",
+        f"After {100 * files._STOP_FRACTION:g} % of",
+        f"{requests._BASE_SEARCHES}, and {numbers[requests._SEARCHES_PER_CHARACTER]} for each",
     ):
         assert phrase in text

@@ -15,7 +15,7 @@ from t2t_keras.text.sentences import ends_sentence
 from t2t_keras.workbench.documents.layout import sentence_splitter
 from t2t_keras.workbench.server.app import make_app
 from t2t_keras.workbench.server.config import ServerConfig
-from t2t_keras.workbench.server.service import Passages, ranked_texts, read_passages
+from t2t_keras.workbench.server.service import Passage, ranked_texts, read_passage
 
 TEXTS = [
     "",
@@ -31,35 +31,35 @@ TEXTS = [
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("split", [None, sentence_splitter("en")])
 def test_its_own_sentences_give_the_text_back(text, split):
-    passages = read_passages(text, split=split)
-    assert passages.joined(passages.sentences) == text
-    assert all(sentence == sentence.strip() != "" for sentence in passages.sentences)
-    assert not any(set("\r\n") & set(sentence) for sentence in passages.sentences)
+    passage = read_passage(text, splitter=split)
+    assert passage.join(passage.sentences) == text
+    assert all(sentence == sentence.strip() != "" for sentence in passage.sentences)
+    assert not any(set("\r\n") & set(sentence) for sentence in passage.sentences)
 
 
 def test_lines_and_sentences():
     text = " One. Two.\nthree\n"
     split = sentence_splitter("en")
-    assert read_passages(text, split=split).sentences == ["One.", "Two.", "three"]
-    assert read_passages(text).sentences == ["One. Two.", "three"]
-    assert read_passages(text, split_lines=False).sentences == ["One. Two. three"]
+    assert read_passage(text, splitter=split).sentences == ["One.", "Two.", "three"]
+    assert read_passage(text).sentences == ["One. Two.", "three"]
+    assert read_passage(text, split_lines=False).sentences == ["One. Two. three"]
     spaced = "at 5\u00a0km\n or\u3000more"
-    assert read_passages(spaced, split_lines=False).sentences == ["at 5\u00a0km or\u3000more"]
+    assert read_passage(spaced, split_lines=False).sentences == ["at 5\u00a0km or\u3000more"]
 
 
 @pytest.mark.parametrize(
     "line", ["42", "\u2014", "12:30 % \u20ac", "\u200b", "\ufeff", "\U0001f600"]
 )
 def test_what_has_no_letters_stays(line):
-    passages = read_passages(f"One.\n{line}\nTwo", split=sentence_splitter("en"))
-    assert passages.sentences == ["One.", "Two"]
-    assert passages.joined(["Eins.", "Zwei"]) == f"Eins.\n{line}\nZwei"
+    passage = read_passage(f"One.\n{line}\nTwo", splitter=sentence_splitter("en"))
+    assert passage.sentences == ["One.", "Two"]
+    assert passage.join(["Eins.", "Zwei"]) == f"Eins.\n{line}\nZwei"
 
 
 def test_sentences_that_chinese_does_not_space_are_apart():
-    passages = read_passages("你好。再见。 是。\n", split=sentence_splitter("zh"))
-    assert passages.joined(["Hello.", "Bye.", "Yes."]) == "Hello. Bye. Yes.\n"
-    assert passages.joined(["今日は。", "またね。", "はい。"]) == "今日は。またね。 はい。\n"
+    passage = read_passage("你好。再见。 是。\n", splitter=sentence_splitter("zh"))
+    assert passage.join(["Hello.", "Bye.", "Yes."]) == "Hello. Bye. Yes.\n"
+    assert passage.join(["今日は。", "またね。", "はい。"]) == "今日は。またね。 はい。\n"
 
 
 def test_alternatives_are_joined_rank_by_rank_each_text_once():
@@ -67,22 +67,22 @@ def test_alternatives_are_joined_rank_by_rank_each_text_once():
         hypotheses = tuple(Hypothesis(text, 0.0) for text in texts)
         return Translation(texts[0], 0.0, hypotheses, postprocessed=postprocessed)
 
-    passages = read_passages("a\n b ")
+    passage = read_passage("a\n b ")
     best = ranked("A", "A", "X\nY", "A", postprocessed="(A)")
-    assert ranked_texts(passages, [best, ranked("B")]) == ["(A)\n B ", "A\n B ", "X Y\n B "]
-    actual = ranked_texts(passages, [ranked("A", "C"), ranked("B", "D", "E")])
+    assert ranked_texts(passage, [best, ranked("B")]) == ["(A)\n B ", "A\n B ", "X Y\n B "]
+    actual = ranked_texts(passage, [ranked("A", "C"), ranked("B", "D", "E")])
     assert actual == ["A\n B ", "C\n D ", "C\n E "]
-    of_one = ranked_texts(read_passages("a"), [ranked("A", "C", postprocessed="(A)")])
+    of_one = ranked_texts(read_passage("a"), [ranked("A", "C", postprocessed="(A)")])
     assert of_one == ["(A)", "C"]
-    same = Passages(["a", "b"], ["", " ", ""])
+    same = Passage(["a", "b"], ["", " ", ""])
     assert ranked_texts(same, [ranked("A B", "A"), ranked("C", "B C")]) == ["A B C"]
-    assert ranked_texts(read_passages(" 42 "), []) == [" 42 "]
+    assert ranked_texts(read_passage(" 42 "), []) == [" 42 "]
 
 
 def test_long_texts_take_time_in_proportion():
     # Quadratic time would be minutes.
     text = "a" + " " * 200_000 + "b"
-    assert read_passages(text).sentences == [text]
+    assert read_passage(text).sentences == [text]
     assert not ends_sentence("!" * 200_000 + "a")
     assert ends_sentence(f"{text} (so.)")
     split = sentence_splitter("en")
@@ -144,7 +144,7 @@ def test_metrics_have_the_newest_models_name_not_its_path(monkeypatch):
         ("/srv/exports/12", "12"),
         ("/srv/own/averaged/ctranslate2", "averaged"),
     ):
-        monkeypatch.setattr(source, "newest", lambda path=path: (Path(path), path))
+        monkeypatch.setattr(source, "newest_version", lambda path=path: (Path(path), path))
         assert app.state.context.service.models["en", "de"].reload_if_newer()
         text = client.get("/metrics").text
         assert re.findall(r't2t_serve_model_info\{.*version="(.*)"\} 1.0', text) == [name]

@@ -12,8 +12,8 @@ from t2t_keras.io import pages
 
 _FOLDER = Path(__file__).parent
 
-# The page loads its own files and asks its own server, whatever the text holds; only pages of the
-# same server may show it in a frame.
+# The page may load only its own files and ask only its own server, whatever the text contains.
+# Only pages of the same server may show it in a frame.
 SECURITY_POLICY = pages.security_policy(
     script_src="'self'", style_src="'self'", connect_src="'self'", frame_ancestors="'self'"
 )
