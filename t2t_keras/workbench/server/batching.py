@@ -437,7 +437,7 @@ class Batcher:
         return jobs
 
     def _wait_for_more(self) -> None:
-        """Waits for more lines until time is up, a batch is full, or another thread takes the jobs."""
+        """Waits briefly for more lines, or until a batch is full or another thread takes jobs."""
         deadline = time.monotonic() + self._max_wait
         while self._is_open and (first := self._first_job()):
             jobs = itertools.chain(*self._jobs.values())

@@ -115,7 +115,7 @@ async def translate(call: Call) -> dict[str, Any]:
 
 
 async def _read_pairs(call: Call, texts: Sequence[str], text_format: str) -> list[Pair]:
-    """Returns the pair of each text; if no model has it, the pair of all texts together."""
+    """Returns the pair of each text; a text without a model gets the pair of all texts together."""
     pairs = [await read_pair(call, texts, text_format)] * len(texts)
     if not call.parameters.text("source_lang") and len(texts) > 1:
         for number, text in enumerate(texts):

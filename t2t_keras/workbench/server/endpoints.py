@@ -53,7 +53,7 @@ _LOCAL_HOST = re.compile(r"(\[[\da-f:.]+\]|[\d.]+|[^.:]*|[^:]*\.localhost)(:\d+)
 _MAX_SLOW_CALLS = 4
 _LOOPBACK_PREFIXES = ("127.", "::1", "::ffff:127.")
 _FORWARDING_HEADERS = ("x-forwarded-for", "x-real-ip", "forwarded")
-# From this probability on, a detected language counts even without a model to the target.
+# From this probability on, a detected language is used even without a model to the target.
 _MIN_CONFIDENCE = 0.9
 
 
@@ -116,9 +116,8 @@ class Context:
         is_own = headers.get("sec-fetch-site") in ("same-origin", "none")
         if origin and origin not in sites and not is_own and origin.partition("://")[2] != host:
             raise ApiError(403, f"Origin {origin} not allowed; add it to --cors.")
-        is_known = _LOCAL_HOST.fullmatch(host) or host in [
-            site.partition("://")[2] for site in sites
-        ]
+        hosts = [site.partition("://")[2] for site in sites]
+        is_known = _LOCAL_HOST.fullmatch(host) or host in hosts
         if address.startswith(_LOOPBACK_PREFIXES) and not is_known:
             raise ApiError(
                 403,

@@ -131,8 +131,8 @@ async def translate_file(call: Call) -> dict[str, str]:
         else:
             with call.charged(texts, Budget()) as characters:
                 files.translate(file, pair, characters)
-            finishing, budget = files.wait_until_finished(file), files.budget(file)
-            await run_while_connected(call.request, finishing, budget)
+            budget = files.budget(file)
+            await run_while_connected(call.request, files.wait_until_finished(file), budget)
     name = quote(_download_name(file))
     url = call.request.url_for("download_file", file_id=file.file_id, name=name)
     return {"translatedFileUrl": str(url)}

@@ -206,7 +206,7 @@ class ServedModel:
     def __init__(self, origin: ModelSource):
         self.origin = origin
         self.observe_reload: Callable[[str], object] = lambda outcome: None
-        self.path, self._loaded_state = self._newest_version()
+        self.path, self._last_state = self._newest_version()
         self._num_failures = 0
         # While weights are replaced in place, nobody may enter, and all users must have left.
         self._entrance, self._num_users, self._is_closed = threading.Condition(), 0, False
@@ -253,7 +253,7 @@ class ServedModel:
         except Exception as error:  # An error must not end the thread that reloads all models.
             self._num_failures += 1
             if self._num_failures % _LOAD_ATTEMPTS:
-                self._loaded_state = None
+                self._last_state = None
             unexpected = None if isinstance(error, UserError) else error
             _LOG.warning("%s-%s is not reloaded: %s", *self.origin.pair, error, exc_info=unexpected)
             self.observe_reload("failed")
@@ -261,10 +261,10 @@ class ServedModel:
 
     def _reload(self) -> bool:
         path, state = self._newest_version()
-        if state == self._loaded_state:
+        if state == self._last_state:
             return False
         # Set it before loading, so that later changes count as newer.
-        self._loaded_state = state
+        self._last_state = state
         translator = self.translator
         weights = self.origin.newer_weights(translator)
         if weights is None:

@@ -1,6 +1,6 @@
 // @ts-check
-// The menu under a word of the translation: other words, each with a new rest of the line, and
-// other translations of the whole line.
+// The menu under a word of the translation: other words, which also change the rest of the line,
+// and other translations of the whole line.
 
 import { glossary } from "./glossary.js";
 import { pair } from "./languages.js";
@@ -11,8 +11,8 @@ import { draw, focusWord, point, wordOf } from "./words.js";
 
 /** @import { Alternative, Line, Word, WordRef } from "./state.js" */
 
-const MARGIN = 12; // Pixels between the menu and the ends of the window.
-const LEAST_HEIGHT = 120;
+const MARGIN = 12; // Pixels between the menu and the edges of the window.
+const MIN_HEIGHT = 120; // Pixels.
 const ITEM = "[role=menuitem]";
 
 /** @type {WeakMap<Element, Line>} */
@@ -63,28 +63,28 @@ function textBefore({ view, word }) {
 function entries({ view, index }, alternatives, prefix) {
   const shown = /** @type {Line} */ (view.line);
   const { best } = /** @type {{best: Line}} */ (state.known.get(view.source ?? ""));
-  const known = new Set([shown.text]);
-  const isNew = (/** @type {{text: string}} */ { text }) => !known.has(text) && known.add(text);
+  const seen = new Set([shown.text]);
+  const isNew = (/** @type {{text: string}} */ { text }) => !seen.has(text) && seen.add(text);
   const words = alternatives.filter(isNew).map((alternative) => {
     const rest = alternative.text.slice(prefix.length).trimStart().slice(alternative.word.length);
-    const line = continued(shown, index, alternative);
-    const next = element("span", {}, element("b", { textContent: alternative.word }), rest);
-    return entry(line, next, ...share(line.words[index]));
+    const line = withNewEnd(shown, index, alternative);
+    const content = element("span", {}, element("b", { textContent: alternative.word }), rest);
+    return entry(line, content, ...confidenceLabel(line.words[index]));
   });
-  const others = best.alternatives.map((text) => continued(best, 0, { text }));
-  const whole = [best, ...others]
+  const others = best.alternatives.map((text) => withNewEnd(best, 0, { text }));
+  const lines = [best, ...others]
     .filter(isNew)
     .map((line) => entry(line, element("span", { className: "whole", textContent: line.text })));
   const instead = strings.insteadOf(strings.quoted([shown.words[index].text]));
   return [
     ...(words.length ? [heading(instead), ...words] : []),
-    ...(whole.length ? [heading(strings.wholeLine), ...whole] : []),
-    ...(words.length + whole.length ? [] : [noEntry()]),
+    ...(lines.length ? [heading(strings.wholeLine), ...lines] : []),
+    ...(words.length + lines.length ? [] : [noEntry()]),
   ];
 }
 
 /** @param {Word} word */
-function share({ confidence }) {
+function confidenceLabel({ confidence }) {
   if (typeof confidence !== "number") return [];
   const textContent = confidence < 0.01 ? "< 1 %" : `${Math.floor(100 * confidence)} %`;
   return [element("small", { textContent, lang: language, dir: "ltr" })];
@@ -118,19 +118,19 @@ function entry(line, ...content) {
 }
 
 /**
- * Returns a line with another end; its new words have the server's data, if any.
+ * Returns a line with a new end; the new words have the server's data, if any.
  *
  * @param {Line} line
  * @param {number} index
  * @param {Partial<Alternative> & {text: string}} alternative
  * @returns {Line}
  */
-function continued(line, index, { text, words, alignment }) {
-  const others = text.trim().split(/\s+/).slice(index);
+function withNewEnd(line, index, { text, words, alignment }) {
+  const newWords = text.trim().split(/\s+/).slice(index);
   return {
     ...line,
     text,
-    words: words ?? [...line.words.slice(0, index), ...others.map((other) => ({ text: other }))],
+    words: words ?? [...line.words.slice(0, index), ...newWords.map((word) => ({ text: word }))],
     alignment: alignment ?? line.alignment.filter(([, target]) => target < index),
   };
 }
@@ -139,8 +139,8 @@ function continued(line, index, { text, words, alignment }) {
 function choose(line) {
   if (!state.menu) return;
   const { view, index, close } = state.menu;
-  const known = state.known.get(view.source ?? "");
-  if (known) known.shown = line;
+  const translations = state.known.get(view.source ?? "");
+  if (translations) translations.shown = line;
   close();
   draw();
   focusWord(wordOf(view.targets[Math.min(index, view.targets.length - 1)]));
@@ -166,7 +166,7 @@ function placeMenu() {
   const [above, below] = [box.top - MARGIN, window.innerHeight - box.bottom - MARGIN];
   menu.style.maxHeight = "";
   const isAbove = menu.offsetHeight > below && above > below;
-  menu.style.maxHeight = `${Math.max(isAbove ? above : below, LEAST_HEIGHT)}px`;
+  menu.style.maxHeight = `${Math.max(isAbove ? above : below, MIN_HEIGHT)}px`;
   const top = isAbove ? Math.max(box.top - menu.offsetHeight - 6, 4) : box.bottom + 6;
   const rightmost = document.documentElement.clientWidth - menu.offsetWidth - MARGIN;
   menu.style.left = `${Math.max(MARGIN, Math.min(box.left - 8, rightmost)) + window.scrollX}px`;
@@ -176,17 +176,17 @@ function placeMenu() {
 const items = () => /** @type {HTMLElement[]} */ ([...at("menu").querySelectorAll(ITEM)]);
 
 /**
- * Arrow keys cycle; Escape and Tab close the menu.
+ * Moves with the arrow keys, Home and End; Escape and Tab close the menu.
  *
  * @param {KeyboardEvent} event
  */
 function moveInMenu(event) {
-  const now = items().indexOf(/** @type {HTMLElement} */ (document.activeElement));
+  const current = items().indexOf(/** @type {HTMLElement} */ (document.activeElement));
   const { length } = items();
   /** @type {Record<string, number>} */
   const moves = {
-    ArrowDown: (now + 1) % length,
-    ArrowUp: (Math.max(now, 0) + length - 1) % length,
+    ArrowDown: (current + 1) % length,
+    ArrowUp: (Math.max(current, 0) + length - 1) % length,
     Home: 0,
     End: length - 1,
   };
@@ -206,7 +206,7 @@ export function listenToMenu() {
     const line = item && lineOfItem.get(item);
     if (line) choose(line);
   });
-  // Mouse and keyboard highlight the same single item.
+  // Mouse and keyboard highlight the same item.
   menu.addEventListener("pointermove", (event) =>
     around(event, ITEM)?.focus({ preventScroll: true }),
   );

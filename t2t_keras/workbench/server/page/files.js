@@ -82,7 +82,7 @@ function check({ name, size }, { target }) {
 
 /** @param {string} url */
 function link(url) {
-  // Relative to this page, as a proxy may change the server's name.
+  // The link is relative to this page, as a proxy may change the server's name.
   const { pathname, search } = new URL(url, location.href);
   const saved = decodeURIComponent(pathname.slice(pathname.lastIndexOf("/") + 1));
   const anchor = element("a", { href: pathname + search, download: saved });
@@ -90,7 +90,7 @@ function link(url) {
   return anchor;
 }
 
-/** Accepts files dropped anywhere; other drags are left to the browser. */
+/** Accepts files that are dropped anywhere; leaves other drags to the browser. */
 export function listenToFiles() {
   at("files").addEventListener("click", (event) => {
     const row = around(event, "button")?.closest("li");

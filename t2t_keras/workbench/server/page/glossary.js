@@ -10,7 +10,7 @@ const FIELDS = [strings.term, strings.translation, strings.note];
 /** @param {string[]} row */
 const isBlank = (row) => row.every((cell) => !cell.trim());
 
-const nameOfPair = () => Object.values(pair() ?? {}).join("-");
+const pairName = () => Object.values(pair() ?? {}).join("-");
 
 /** @param {HTMLTableRowElement} row */
 const inputsOf = (row) => [...row.querySelectorAll("input")];
@@ -19,7 +19,7 @@ const inputsOf = (row) => [...row.querySelectorAll("input")];
 /** @param {string} term */
 const keyOf = (term) => (/.\p{Lu}/u.test(term) ? term : term.toLowerCase()).trim();
 
-/** Returns the terms to use, [[source, target]]; of duplicates, the first. */
+/** Returns the terms to use, [[source, target]]; of duplicateTerms, the first. */
 export function glossary() {
   const terms = new Map();
   for (const row of state.terms) {
@@ -32,14 +32,14 @@ export function glossary() {
 /** Draws the terms of the current languages. */
 export function drawTerms() {
   const languages = pair();
-  state.terms = languages ? memory.get(`glossary ${nameOfPair()}`, []) : [];
+  state.terms = languages ? memory.get(`glossary ${pairName()}`, []) : [];
   at("terms").replaceChildren(
     ...state.terms.map((row) => makeRow(row)),
     ...(languages ? [makeRow()] : []),
   );
   at("import").disabled = !languages;
   at("imported").textContent = "";
-  report();
+  showReport();
 }
 
 function makeRow(row = ["", "", ""]) {
@@ -68,16 +68,16 @@ function readTerms() {
   const rows = [...at("terms").rows];
   const values = rows.map((row) => inputsOf(row).map(({ value }) => value));
   if (!isBlank(values.at(-1) ?? ["a blank row is missing"])) at("terms").append(makeRow());
-  keep(values.filter((row) => !isBlank(row)));
+  saveTerms(values.filter((row) => !isBlank(row)));
 }
 
 /** @param {string[][]} terms */
-function keep(terms) {
+function saveTerms(terms) {
   const before = JSON.stringify(glossary());
   state.terms = terms;
-  const isKept = memory.set(`glossary ${nameOfPair()}`, terms.length ? terms : null);
-  if (!isKept) at("imported").textContent = strings.cannotSave;
-  report();
+  const isSaved = memory.set(`glossary ${pairName()}`, terms.length ? terms : null);
+  if (!isSaved) at("imported").textContent = strings.cannotSave;
+  showReport();
   if (JSON.stringify(glossary()) !== before) tell("terms");
 }
 
@@ -86,7 +86,7 @@ function removeRow(row) {
   const { rowIndex } = row;
   row.remove();
   readTerms();
-  // The head is row 0. The focus goes to the row that took this one's place.
+  // The head is row 0. The next row, which takes this one's place, gets the focus.
   const { rows } = at("terms");
   inputsOf(rows[Math.min(rowIndex - 1, rows.length - 1)])[0].focus();
 }
@@ -99,21 +99,21 @@ export function listenToTerms() {
   });
 }
 
-/** Shows the number of terms, and which rows are not used and why. */
-function report() {
+/** Shows the number of terms, and why some rows are not used. */
+function showReport() {
   const languages = pair();
   const terms = glossary();
   const used = new Set();
-  const halves = /** @type {string[]} */ ([]);
-  const doubles = /** @type {string[]} */ ([]);
+  const incompleteTerms = /** @type {string[]} */ ([]);
+  const duplicateTerms = /** @type {string[]} */ ([]);
   for (const row of at("terms").rows) {
     const [source, target] = inputsOf(row);
     const [term, translation] = [source.value.trim(), target.value.trim()];
-    const isDouble = term && translation && used.has(keyOf(term));
-    if (isDouble) doubles.push(term);
-    if (Boolean(term) !== Boolean(translation)) halves.push(term || translation);
+    const isDuplicate = term && translation && used.has(keyOf(term));
+    if (isDuplicate) duplicateTerms.push(term);
+    if (Boolean(term) !== Boolean(translation)) incompleteTerms.push(term || translation);
     if (term && translation) used.add(keyOf(term));
-    source.ariaInvalid = String(Boolean(isDouble || (!term && translation)));
+    source.ariaInvalid = String(Boolean(isDuplicate || (!term && translation)));
     target.ariaInvalid = String(Boolean(term && !translation));
   }
   at("glossary-count").textContent = languages ? strings.terms(terms.length) : "";
@@ -122,8 +122,8 @@ function report() {
     languages
       ? strings.savedHere(nameOf(languages.source), nameOf(languages.target))
       : strings.termsLater,
-    halves.length ? strings.halfTerms(strings.quoted(halves)) : "",
-    doubles.length ? strings.duplicates(strings.quoted(doubles)) : "",
+    incompleteTerms.length ? strings.halfTerms(strings.quoted(incompleteTerms)) : "",
+    duplicateTerms.length ? strings.duplicates(strings.quoted(duplicateTerms)) : "",
   ];
   at("glossary-note").textContent = notes.filter(Boolean).join(" ");
 }
@@ -143,29 +143,30 @@ export async function importTerms(file) {
   }
   const lines = text.split(/\r?\n/).map((line) => line.split("\t"));
   const rows = lines.filter((line) => !isBlank(line));
-  const good = rows.filter(([source, target]) => source.trim() && target?.trim());
-  const bad = lines.flatMap((line, index) =>
-    !isBlank(line) && !good.includes(line) ? index + 1 : [],
+  const validRows = rows.filter(([source, target]) => source.trim() && target?.trim());
+  const invalidLines = lines.flatMap((line, index) =>
+    !isBlank(line) && !validRows.includes(line) ? index + 1 : [],
   );
-  const imported = good.map(([source, target, note = ""]) => [source, target, note]);
-  const unplaced = new Map(imported.toReversed().map((row) => [keyOf(row[0]), row]));
-  const placed = state.terms.map((row) => {
+  const imported = validRows.map(([source, target, note = ""]) => [source, target, note]);
+  const replacements = new Map(imported.toReversed().map((row) => [keyOf(row[0]), row]));
+  const updatedTerms = state.terms.map((row) => {
     const key = keyOf(row[0]);
-    const replacement = unplaced.get(key) ?? row;
-    unplaced.delete(key);
+    const replacement = replacements.get(key) ?? row;
+    replacements.delete(key);
     return replacement;
   });
-  const isPlaced = new Set(placed);
-  keep([...placed, ...imported.filter((row) => !isPlaced.has(row))]);
+  const isPlaced = new Set(updatedTerms);
+  saveTerms([...updatedTerms, ...imported.filter((row) => !isPlaced.has(row))]);
   drawTerms();
-  const leftOut = strings.leftOut(bad.length, bad.slice(0, 5).join(", "), bad.length > 5);
-  const report = [strings.imported(good.length), ...(bad.length ? [leftOut] : [])];
-  at("imported").textContent = report.join(" ");
+  const { length } = invalidLines;
+  const leftOut = strings.leftOut(length, invalidLines.slice(0, 5).join(", "), length > 5);
+  const messages = [strings.imported(validRows.length), ...(length ? [leftOut] : [])];
+  at("imported").textContent = messages.join(" ");
 }
 
 export function exportTerms() {
   const clean = (/** @type {string} */ cell) =>
     cell.trim().replace(/[ \t-\r\x1c-\x1f\x85\u2028\u2029]+/g, " ");
   const lines = state.terms.map((row) => row.map(clean).join("\t").trimEnd());
-  download(`${nameOfPair()}.tsv`, lines.map((line) => `${line}\n`).join(""));
+  download(`${pairName()}.tsv`, lines.map((line) => `${line}\n`).join(""));
 }

@@ -1,11 +1,11 @@
 // @ts-check
-// The languages to translate between: chosen, swapped, or detected.
+// The source and target languages: chosen, swapped, or detected.
 
 import { ask, Trouble } from "./server.js";
 import { at, element, memory, state, tell } from "./state.js";
 import { languageName, strings } from "./strings.js";
 
-const DETECTED_CHARACTERS = 1000; // The beginning of a text is enough.
+const MAX_DETECTION_CHARACTERS = 1000; // The beginning of a text is enough.
 
 /**
  * Returns the codes of both languages, or null while the source is undetected.
@@ -34,11 +34,11 @@ function targetsOf(source) {
 const options = (codes) =>
   codes.map((value) => element("option", { value, textContent: nameOf(value) }));
 
-/** @param {string} [wanted] */
-function drawTargets(wanted = "") {
+/** @param {string} [preferred] */
+function drawTargets(preferred = "") {
   const targets = targetsOf(at("source-language").value);
   at("target-language").replaceChildren(...options(targets));
-  if (targets.includes(wanted)) at("target-language").value = wanted;
+  if (targets.includes(preferred)) at("target-language").value = preferred;
 }
 
 /** Draws the server's languages, and selects those of the last visit. */
@@ -50,10 +50,10 @@ export function drawLanguages() {
   if ([...sources, "auto"].includes(source)) at("source-language").value = source;
   drawTargets(target);
   at("source-language").disabled = at("target-language").disabled = !sources.length;
-  settle();
+  applyLanguages();
 }
 
-function settle() {
+function applyLanguages() {
   const [chosen, target] = [at("source-language").value, at("target-language").value];
   const languages = pair();
   memory.set("languages", [chosen, target]);
@@ -71,7 +71,7 @@ function settle() {
 export function chooseLanguages() {
   state.detected = null;
   drawTargets(at("target-language").value);
-  settle();
+  applyLanguages();
 }
 
 /** Forgets the detected language of a cleared text. */
@@ -92,7 +92,7 @@ export function swap(translation) {
   state.detected = null;
   drawTargets(source);
   if (translation.trim()) at("source").value = translation;
-  settle();
+  applyLanguages();
 }
 
 /**
@@ -103,7 +103,7 @@ export function swap(translation) {
  */
 export async function detect(text, signal) {
   if (at("source-language").value !== "auto") return;
-  const q = text.slice(0, DETECTED_CHARACTERS);
+  const q = text.slice(0, MAX_DETECTION_CHARACTERS);
   const ranked = await ask("detect", { body: { q }, signal });
   const code = ranked[0]?.language;
   const target = at("target-language").value;
@@ -112,5 +112,5 @@ export async function detect(text, signal) {
     throw new Trouble(strings.notTranslated(nameOf(code), nameOf(target)));
   if (code === state.detected) return;
   state.detected = code;
-  settle();
+  applyLanguages();
 }

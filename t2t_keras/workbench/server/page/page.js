@@ -1,6 +1,6 @@
 // @ts-check
-// The page starts here: text is translated while it is typed; words, terms and files go along.
-// There is no framework, and nothing is fetched but from the server that the page came from.
+// The page starts here: its elements are connected to their handlers. Text is translated while it
+// is typed. There is no framework, and everything comes from the page's own server.
 
 import { listenToMenu, openMenu } from "./alternatives.js";
 import { drawFormats, listenToFiles, translateFiles } from "./files.js";
@@ -21,14 +21,14 @@ import {
   wordOf,
 } from "./words.js";
 
-const PAUSE = { typing: 250, terms: 600 }; // Milliseconds without a key before a request.
+const PAUSE = { typing: 250, terms: 600 }; // Milliseconds without typing before a request.
 
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");
 const isDark = () =>
   (document.documentElement.dataset.theme ?? (prefersDark.matches ? "dark" : "light")) === "dark";
 
 /**
- * Sets the reader's theme, or without one the system's.
+ * Sets a theme; null = the system's.
  *
  * @param {"light" | "dark" | null} theme
  */
@@ -90,7 +90,7 @@ function listenToText() {
     if (/^(Arrow|Home|End|Page)/.test(key)) point("focused", sourceWordAtCaret());
   });
   at("clear").addEventListener("click", () => {
-    // By a command, which can be undone.
+    // A command can be undone.
     text.focus();
     text.select();
     document.execCommand("delete");
@@ -126,12 +126,12 @@ function listenToWords() {
  *
  * @param {"choose" | "import"} button
  * @param {"file" | "import-file"} input
- * @param {(files: File[]) => void} take
+ * @param {(files: File[]) => void} useFiles
  */
-function takeFiles(button, input, take) {
+function connectFileInput(button, input, useFiles) {
   at(button).addEventListener("click", () => at(input).click());
   at(input).addEventListener("change", () => {
-    take([...(at(input).files ?? [])]);
+    useFiles([...(at(input).files ?? [])]);
     at(input).value = ""; // The same file can be chosen again.
   });
 }
@@ -147,14 +147,14 @@ function listen() {
   });
   document.addEventListener("terms", () => forget(PAUSE.terms));
   at("key-form").addEventListener("submit", (event) => event.preventDefault());
-  at("key").addEventListener("change", () => (state.languages.length ? translate() : askServer()));
+  at("key").addEventListener("change", () => (state.languages.length ? translate() : connect()));
   at("shading").addEventListener("change", () => shade(at("shading").checked));
   at("theme").addEventListener("click", switchTheme);
   prefersDark.addEventListener("change", () => chooseTheme(memory.get("theme")));
   at("copy").addEventListener("click", copy);
   at("export").addEventListener("click", exportTerms);
-  takeFiles("import", "import-file", ([file]) => importTerms(file));
-  takeFiles("choose", "file", translateFiles);
+  connectFileInput("import", "import-file", ([file]) => importTerms(file));
+  connectFileInput("choose", "file", translateFiles);
   listenToText();
   listenToWords();
   listenToMenu();
@@ -163,8 +163,8 @@ function listen() {
   listenToTrouble();
 }
 
-/** Requests languages and settings; meanwhile, text can already be typed. */
-async function askServer() {
+/** Requests languages and settings; text can be typed meanwhile. */
+async function connect() {
   try {
     const [languages, settings] = await Promise.all([ask("languages"), ask("frontend/settings")]);
     state.languages = languages;
@@ -175,7 +175,7 @@ async function askServer() {
     drawFormats();
     drawLanguages();
   } catch (error) {
-    showTrouble(error, askServer);
+    showTrouble(error, connect);
   }
 }
 
@@ -184,4 +184,4 @@ chooseTheme(memory.get("theme")); // Before anything is painted.
 shade(memory.get("shading", true));
 listen();
 draw();
-askServer();
+connect();

@@ -5,7 +5,7 @@ import { at } from "./state.js";
 import { strings } from "./strings.js";
 
 const PATIENCE = 60_000; // Milliseconds for an answer.
-const RETRY = 5_000;
+const RETRY_DELAY = 5_000;
 
 /** An error with a message for the user. */
 export class Trouble extends Error {
@@ -27,21 +27,21 @@ export class Trouble extends Error {
 export const messageOf = (error) => (error instanceof Error ? error.message : String(error));
 
 /** @param {Response} response */
-async function refusal(response) {
+async function refusalOf(response) {
   const { error } = (await response.json().catch(() => null)) ?? {};
   const reason = typeof error === "string" ? error.replace(/\.?$/, ".") : "";
   if (response.status === 429) {
     const seconds = Number(response.headers.get("Retry-After"));
     const wait = seconds ? strings.waitSeconds(seconds) : strings.waitMoment;
-    return new Trouble(`${strings.tooManyRequests} ${wait}`, 1000 * seconds || RETRY);
+    return new Trouble(`${strings.tooManyRequests} ${wait}`, 1000 * seconds || RETRY_DELAY);
   }
   if (response.status === 401 || response.status === 403) {
     at("key-form").hidden = false;
-    return new Trouble(`${reason || strings.keyWanted} ${strings.enterKey}`);
+    return new Trouble(`${reason || strings.keyRequired} ${strings.enterKey}`);
   }
   if (response.status < 500) return new Trouble(reason || strings.refused(response.status));
   const message = strings.failed(response.status) + (reason ? `: ${reason}` : ".");
-  return new Trouble(message, [502, 503, 504].includes(response.status) ? RETRY : 0);
+  return new Trouble(message, [502, 503, 504].includes(response.status) ? RETRY_DELAY : 0);
 }
 
 /**
@@ -49,7 +49,7 @@ async function refusal(response) {
  *
  * @param {string} path
  * @param {object} [options]
- * @param {FormData | Record<string, unknown>} [options.body] Posted, as a form or else as JSON.
+ * @param {FormData | Record<string, unknown>} [options.body] Posted as a form, or else as JSON.
  * @param {AbortSignal} [options.signal] Aborts the request.
  * @param {number} [options.patience] Milliseconds to wait for the answer.
  * @returns {Promise<any>}
@@ -76,14 +76,14 @@ export async function ask(path, { body, signal, patience = PATIENCE } = {}) {
   } catch (error) {
     if (signal?.aborted) throw error;
     if (error instanceof DOMException && error.name === "TimeoutError")
-      throw new Trouble(strings.noAnswer(patience / 1000), RETRY);
+      throw new Trouble(strings.noAnswer(patience / 1000), RETRY_DELAY);
     if (error instanceof SyntaxError) throw new Trouble(strings.noJson);
-    throw new Trouble(strings.unreachable, RETRY);
+    throw new Trouble(strings.unreachable, RETRY_DELAY);
   }
-  throw await refusal(response);
+  throw await refusalOf(response);
 }
 
-let retry = 0;
+let retryTimer = 0;
 let tryAgain = () => {};
 
 /**
@@ -93,18 +93,18 @@ let tryAgain = () => {};
  * @param {() => void} [again]
  */
 export function showTrouble(error, again = () => {}) {
-  clearTimeout(retry);
+  clearTimeout(retryTimer);
   at("trouble").hidden = !error;
   if (!error) return;
   const message = messageOf(error);
   const isExpected = error instanceof Trouble;
   if (!isExpected) console.error(error);
   const shown = isExpected ? message : strings.pageFailed(message);
-  const stays = message === strings.unreachable ? ` ${strings.textStays}` : "";
-  if (at("trouble-text").textContent !== shown + stays)
-    at("trouble-text").textContent = shown + stays;
+  const advice = message === strings.unreachable ? ` ${strings.textStays}` : "";
+  if (at("trouble-text").textContent !== shown + advice)
+    at("trouble-text").textContent = shown + advice;
   tryAgain = again;
-  if (isExpected && error.wait) retry = setTimeout(again, error.wait);
+  if (isExpected && error.wait) retryTimer = setTimeout(again, error.wait);
 }
 
 export function listenToTrouble() {

@@ -2,7 +2,7 @@
 // The state of the page, its storage in the browser, and helpers for elements.
 
 /**
- * As the server answers, see docs/serving.md.
+ * The server's answers; see docs/serving.md.
  *
  * @typedef {{code: string, name: string, targets: string[]}} Language
  * @typedef {{text: string, confidence?: number | null}} Word
@@ -12,7 +12,7 @@
  */
 
 /**
- * A line as it is drawn, with the elements of its words.
+ * A drawn line, with the elements of its words.
  *
  * @typedef {{source: string | null, line: Line | undefined, mirror: HTMLElement,
  *   output: HTMLElement, sources: HTMLElement[], targets: HTMLElement[]}} View
@@ -31,11 +31,11 @@ export const state = {
   languages: /** @type {Language[]} */ ([]),
   detected: /** @type {string | null} */ (null), // The detected language of the text.
   limit: Infinity, // Characters of a text.
-  // Suffixes of the files that the server translates; null = not known.
+  // Suffixes of the files that the server translates; null = unknown.
   formats: /** @type {string[] | null} */ (null),
   // Rows of the glossary of these languages: [term, translation, note].
   terms: /** @type {string[][]} */ ([]),
-  // Translations by their line of the text, for these languages and terms.
+  // Translations by source line, for these languages and terms.
   known: /** @type {Map<string, {best: Line, shown: Line}>} */ (new Map()),
   views: /** @type {View[]} */ ([]), // One for each line of the text.
   hovered: /** @type {WordRef | null} */ (null),
@@ -93,19 +93,19 @@ export function element(tag, properties = {}, ...children) {
  */
 export const tell = (change) => document.dispatchEvent(new Event(change));
 
-const SPACE = "t2t-keras ";
+const NAME_PREFIX = "t2t-keras ";
 
 /** The browser's storage. If it is blocked or full, the page works without it. */
 export const memory = {
   /**
    * @param {string} name
-   * @param {any} otherwise
+   * @param {any} fallback
    */
-  get(name, otherwise = null) {
+  get(name, fallback = null) {
     try {
-      return JSON.parse(localStorage.getItem(SPACE + name) ?? "null") ?? otherwise;
+      return JSON.parse(localStorage.getItem(NAME_PREFIX + name) ?? "null") ?? fallback;
     } catch {
-      return otherwise;
+      return fallback;
     }
   },
 
@@ -117,8 +117,8 @@ export const memory = {
    */
   set(name, value) {
     try {
-      if (value === null) localStorage.removeItem(SPACE + name);
-      else localStorage.setItem(SPACE + name, JSON.stringify(value));
+      if (value === null) localStorage.removeItem(NAME_PREFIX + name);
+      else localStorage.setItem(NAME_PREFIX + name, JSON.stringify(value));
       return true;
     } catch {
       return false;

@@ -1,14 +1,14 @@
 // @ts-check
-// All texts of the page, in English and German. The browser's list of languages decides.
+// All texts of the page, in English and German. The browser's preferred languages decide.
 
 /** @type {(value: number) => string} */
-const number = (value) => value.toLocaleString(language);
+const format = (value) => value.toLocaleString(language);
 
 /** @type {(count: number, one: string, many: string) => string} */
-const counted = (count, one, many) => `${number(count)} ${count === 1 ? one : many}`;
+const withNoun = (count, one, many) => `${format(count)} ${count === 1 ? one : many}`;
 
 /** @type {(words: string[], open: string, close: string) => string} */
-const quoted = (words, open, close) => words.map((word) => open + word + close).join(" ");
+const quoteAll = (words, open, close) => words.map((word) => open + word + close).join(" ");
 
 const english = {
   // Texts of elements, named in index.html.
@@ -56,12 +56,12 @@ const english = {
     "Choose other languages.",
 
   // The text and its words.
-  quoted: (/** @type {string[]} */ words) => quoted(words, "“", "”"),
-  characters: (/** @type {number} */ count) => counted(count, "character", "characters"),
+  quoted: (/** @type {string[]} */ words) => quoteAll(words, "“", "”"),
+  characters: (/** @type {number} */ count) => withNoun(count, "character", "characters"),
   charactersOf: (/** @type {number} */ count, /** @type {number} */ limit) =>
-    `${number(count)} / ${counted(limit, "character", "characters")}`,
+    `${format(count)} / ${withNoun(limit, "character", "characters")}`,
   charactersOver: (/** @type {number} */ count, /** @type {number} */ limit) =>
-    `${counted(count, "character", "characters")} over the limit of ${number(limit)}`,
+    `${withNoun(count, "character", "characters")} over the limit of ${format(limit)}`,
   sure: (/** @type {number} */ percent) => `${percent} % sure`,
   from: (/** @type {string} */ words) => `from ${words}`,
   copied: "Copied",
@@ -75,21 +75,21 @@ const english = {
 
   // The glossary.
   removeTerm: "Remove the term",
-  terms: (/** @type {number} */ count) => counted(count, "term", "terms"),
+  terms: (/** @type {number} */ count) => withNoun(count, "term", "terms"),
   savedHere: (/** @type {string} */ source, /** @type {string} */ target) =>
-    `From ${source} into ${target}, kept in this browser.`,
+    `From ${source} into ${target}, saved in this browser.`,
   termsLater: "Once the language of the text is known, its terms are shown here.",
   halfTerms: (/** @type {string} */ words) => `Not used, as one side is empty: ${words}.`,
   duplicates: (/** @type {string} */ words) => `Duplicates (only the first is used): ${words}.`,
   cannotSave: "Cannot save in this browser. Export the glossary to keep it.",
   notUtf8: (/** @type {string} */ file) => `${file} is not UTF-8 text: nothing was imported.`,
-  imported: (/** @type {number} */ count) => `${counted(count, "term", "terms")} imported.`,
+  imported: (/** @type {number} */ count) => `${withNoun(count, "term", "terms")} imported.`,
   leftOut: (
     /** @type {number} */ count,
     /** @type {string} */ lines,
     /** @type {boolean} */ more,
   ) =>
-    `${counted(count, "line", "lines")} left out, without a term and its translation: ` +
+    `${withNoun(count, "line", "lines")} left out, as they lack a term or its translation: ` +
     `${lines}${more ? " and more" : ""}.`,
 
   // Files.
@@ -105,15 +105,15 @@ const english = {
 
   // Requests that failed. The server's own reasons are in English.
   tooManyRequests: "Too many requests.",
-  waitSeconds: (/** @type {number} */ count) => `Wait ${counted(count, "second", "seconds")}.`,
+  waitSeconds: (/** @type {number} */ count) => `Wait ${withNoun(count, "second", "seconds")}.`,
   waitMoment: "Wait a moment.",
-  keyWanted: "The server wants an API key.",
+  keyRequired: "The server requires an API key.",
   enterKey: "Enter the key above.",
   refused: (/** @type {number} */ status) => `The server refused the request (${status}).`,
   failed: (/** @type {number} */ status) => `The server failed (${status})`,
   noAnswer: (/** @type {number} */ seconds) =>
-    `The server did not answer within ${counted(seconds, "second", "seconds")}.`,
-  noJson: "The server answered something else than a translation (no JSON).",
+    `The server did not answer within ${withNoun(seconds, "second", "seconds")}.`,
+  noJson: "The server's answer is not a translation (not JSON).",
   unreachable: "The server cannot be reached.",
   textStays: "Your text stays here.",
   wrongCount: (/** @type {number} */ count, /** @type {number} */ expected) =>
@@ -165,10 +165,10 @@ const german = {
     `Der Text ist vermutlich ${source}. Von dort übersetzt dieser Server nicht in die ` +
     `Zielsprache ${target}. Bitte andere Sprachen wählen.`,
 
-  quoted: (words) => quoted(words, "„", "“"),
-  characters: (count) => counted(count, "Zeichen", "Zeichen"),
-  charactersOf: (count, limit) => `${number(count)} / ${number(limit)} Zeichen`,
-  charactersOver: (count, limit) => `${number(count)} Zeichen über der Grenze von ${number(limit)}`,
+  quoted: (words) => quoteAll(words, "„", "“"),
+  characters: (count) => withNoun(count, "Zeichen", "Zeichen"),
+  charactersOf: (count, limit) => `${format(count)} / ${format(limit)} Zeichen`,
+  charactersOver: (count, limit) => `${format(count)} Zeichen über der Grenze von ${format(limit)}`,
   sure: (percent) => `zu ${percent} % sicher`,
   from: (words) => `aus ${words}`,
   copied: "Kopiert",
@@ -180,7 +180,7 @@ const german = {
   noAlternatives: "Keine Alternativen.",
 
   removeTerm: "Begriff entfernen",
-  terms: (count) => counted(count, "Begriff", "Begriffe"),
+  terms: (count) => withNoun(count, "Begriff", "Begriffe"),
   savedHere: (source, target) =>
     `Ausgangssprache ${source}, Zielsprache ${target}; in diesem Browser gespeichert.`,
   termsLater: "Sobald die Sprache des Textes bekannt ist, stehen hier ihre Begriffe.",
@@ -188,9 +188,9 @@ const german = {
   duplicates: (words) => `Doppelt (nur der erste Eintrag gilt): ${words}.`,
   cannotSave: "Dieser Browser kann das Glossar nicht speichern. Zum Aufheben exportieren.",
   notUtf8: (file) => `${file} ist kein UTF-8-Text: Nichts wurde importiert.`,
-  imported: (count) => `${counted(count, "Begriff", "Begriffe")} importiert.`,
+  imported: (count) => `${withNoun(count, "Begriff", "Begriffe")} importiert.`,
   leftOut: (count, lines, more) =>
-    `${counted(count, "Zeile", "Zeilen")} ohne Begriff und Übersetzung ausgelassen: ` +
+    `${withNoun(count, "Zeile", "Zeilen")} ohne Begriff und Übersetzung ausgelassen: ` +
     `${lines}${more ? " und weitere" : ""}.`,
 
   formats: (suffixes) => `Formate: ${suffixes}`,
@@ -204,14 +204,14 @@ const german = {
   emptyFile: "Die Datei ist leer.",
 
   tooManyRequests: "Zu viele Anfragen.",
-  waitSeconds: (count) => `Bitte ${counted(count, "Sekunde", "Sekunden")} warten.`,
+  waitSeconds: (count) => `Bitte ${withNoun(count, "Sekunde", "Sekunden")} warten.`,
   waitMoment: "Bitte einen Moment warten.",
-  keyWanted: "Der Server verlangt einen API-Schlüssel.",
+  keyRequired: "Der Server verlangt einen API-Schlüssel.",
   enterKey: "Bitte den Schlüssel oben eingeben.",
   refused: (status) => `Der Server hat die Anfrage abgelehnt (${status}).`,
   failed: (status) => `Fehler des Servers (${status})`,
   noAnswer: (seconds) =>
-    `Der Server hat nicht innerhalb von ${counted(seconds, "Sekunde", "Sekunden")} geantwortet.`,
+    `Der Server hat nicht innerhalb von ${withNoun(seconds, "Sekunde", "Sekunden")} geantwortet.`,
   noJson: "Die Antwort des Servers ist keine Übersetzung (kein JSON).",
   unreachable: "Der Server ist nicht erreichbar.",
   textStays: "Der Text bleibt hier erhalten.",
@@ -245,24 +245,24 @@ export function languageName(code, serverName) {
   }
 }
 
-/** Attributes of index.html that name a text, by the attribute of the element that shows it. */
-const SHOWN_IN = {
+/** Attributes of index.html that name a text, and the attributes that show it. */
+const SHOWN_ATTRIBUTES = {
   "data-label": "aria-label",
   "data-tip": "title",
   "data-hint": "placeholder",
   "data-empty-text": "data-empty",
 };
 
-/** Writes the texts into the elements that name them. */
+/** Writes texts into the elements that name them. */
 export function fillStrings() {
   const table = /** @type {Record<string, any>} */ (strings);
-  const nameIn = (/** @type {Element} */ node, /** @type {string} */ attribute) =>
+  const textOf = (/** @type {Element} */ node, /** @type {string} */ attribute) =>
     table[/** @type {string} */ (node.getAttribute(attribute))];
   document.documentElement.lang = language;
   document.title = strings.title;
   for (const node of document.querySelectorAll("[data-text]"))
-    node.textContent = nameIn(node, "data-text");
-  for (const [attribute, shown] of Object.entries(SHOWN_IN))
+    node.textContent = textOf(node, "data-text");
+  for (const [attribute, shown] of Object.entries(SHOWN_ATTRIBUTES))
     for (const node of document.querySelectorAll(`[${attribute}]`))
-      node.setAttribute(shown, nameIn(node, attribute));
+      node.setAttribute(shown, textOf(node, attribute));
 }

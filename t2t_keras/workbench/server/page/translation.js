@@ -8,9 +8,9 @@ import { at, state } from "./state.js";
 import { strings } from "./strings.js";
 import { draw, sourceLines, translation } from "./words.js";
 
-const LINES_A_REQUEST = { first: 16, most: 256 }; // A long text is translated in parts.
-const MOST_KNOWN = 2000; // Lines.
-// Python splits lines at these characters, this page does not: the server gets spaces instead.
+const LINES_PER_REQUEST = { first: 16, max: 256 }; // A long text is translated in parts.
+const MAX_KNOWN_LINES = 2000;
+// Python splits lines at these characters, but this page does not: it sends spaces instead.
 const OTHER_LINE_ENDS = /[\v\f\r\x1c-\x1e\x85\u2028\u2029]/g;
 
 let request = new AbortController();
@@ -43,7 +43,7 @@ export const unknownLines = () =>
   [...new Set(sourceLines())].filter((line) => line.trim() && !state.known.has(line));
 
 /** @param {boolean} isWaiting */
-function wait(isWaiting) {
+function showWaiting(isWaiting) {
   at("target-pane").classList.toggle("waiting", isWaiting);
   at("target").ariaBusy = String(isWaiting);
 }
@@ -72,15 +72,15 @@ export async function translate() {
   const { signal } = request;
   const text = at("source").value;
   if (!text.trim()) forgetDetected();
-  const isTranslated = text.trim() !== "" && [...text].length <= state.limit;
+  const canTranslate = text.trim() !== "" && [...text].length <= state.limit;
   try {
-    if (isTranslated && unknownLines().length) {
-      wait(true);
+    if (canTranslate && unknownLines().length) {
+      showWaiting(true);
       await detect(text, signal);
     }
     // A newly detected language starts another request, which aborts this one.
-    for (let most = LINES_A_REQUEST.first; isTranslated && !signal.aborted; most *= 2) {
-      const lines = unknownLines().slice(0, Math.min(most, LINES_A_REQUEST.most));
+    for (let count = LINES_PER_REQUEST.first; canTranslate && !signal.aborted; count *= 2) {
+      const lines = unknownLines().slice(0, Math.min(count, LINES_PER_REQUEST.max));
       if (!lines.length) break;
       await translateLines(lines, signal);
       draw();
@@ -91,12 +91,13 @@ export async function translate() {
   } catch (error) {
     if (!signal.aborted) showTrouble(error, translate);
   }
-  if (!signal.aborted) wait(false);
+  if (!signal.aborted) showWaiting(false);
 }
 
+/** Announces the translation to screen readers, and forgets old lines. */
 function announce() {
   const current = new Set(sourceLines());
-  if (state.known.size > MOST_KNOWN)
+  if (state.known.size > MAX_KNOWN_LINES)
     for (const line of state.known.keys()) if (!current.has(line)) state.known.delete(line);
   if (at("announcement").textContent !== translation())
     at("announcement").textContent = translation();

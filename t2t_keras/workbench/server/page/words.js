@@ -1,14 +1,14 @@
 // @ts-check
 // The lines of both panes, word by word: confidence, alignment, and moving among words.
 //
-// The text area lies over a mirror of its text, where the words are elements that can be marked.
+// The text area lies over a mirror of its text, in which words are elements that can be marked.
 
 import { at, element, state } from "./state.js";
 import { strings } from "./strings.js";
 
 /** @import { Line, Side, View, WordRef } from "./state.js" */
 
-const DOUBTS = [0.9, 0.7, 0.4]; // A word under the first is shaded, one under the last the most.
+const DOUBTS = [0.9, 0.7, 0.4]; // Words below the first are shaded; below the last, most strongly.
 
 /** @type {WeakMap<Node, WordRef>} */
 const wordRefs = new WeakMap();
@@ -26,22 +26,22 @@ export const translation = () =>
     .join("\n");
 
 /**
- * Splits a text into words, made by `make(word, index)`, and the text between them.
+ * Splits a text into the elements of its words, from `make(word, index)`, and the text between.
  *
  * @param {string} text
  * @param {string[]} words
  * @param {(word: string, index: number) => HTMLElement} make
  */
-function parts(text, words, make) {
-  const pieces = /** @type {(string | HTMLElement)[]} */ ([]);
+function splitAtWords(text, words, make) {
+  const nodes = /** @type {(string | HTMLElement)[]} */ ([]);
   let end = 0;
   words.forEach((word, index) => {
     const start = text.indexOf(word, end);
     if (start < 0) return;
-    pieces.push(text.slice(end, start), make(word, index));
+    nodes.push(text.slice(end, start), make(word, index));
     end = start + word.length;
   });
-  return [...pieces, text.slice(end)];
+  return [...nodes, text.slice(end)];
 }
 
 /**
@@ -51,7 +51,7 @@ function parts(text, words, make) {
  * @param {Side} side
  * @param {number} index
  */
-function partners({ alignment }, side, index) {
+function alignedIndices({ alignment }, side, index) {
   const [here, there] = side === "sources" ? [0, 1] : [1, 0];
   const indices = alignment.filter((link) => link[here] === index).map((link) => link[there]);
   return [...new Set(indices)].sort((one, other) => one - other);
@@ -65,18 +65,18 @@ function partners({ alignment }, side, index) {
  * @param {number} index
  */
 function describe(line, side, index) {
-  const indices = partners(line, side, index);
+  const indices = alignedIndices(line, side, index);
   if (side === "sources") {
-    const into = indices.map((number) => line.words[number]?.text).filter(Boolean);
-    return into.length ? strings.quoted(into) : "";
+    const targets = indices.map((number) => line.words[number]?.text).filter(Boolean);
+    return targets.length ? strings.quoted(targets) : "";
   }
   const { confidence } = line.words[index];
-  const from = indices.map((number) => line.source_words[number]).filter(Boolean);
-  const about = [
+  const sources = indices.map((number) => line.source_words[number]).filter(Boolean);
+  const notes = [
     typeof confidence === "number" ? strings.sure(Math.floor(100 * confidence)) : "",
-    from.length ? strings.from(strings.quoted(from)) : "",
+    sources.length ? strings.from(strings.quoted(sources)) : "",
   ];
-  return about.filter(Boolean).join(", ");
+  return notes.filter(Boolean).join(", ");
 }
 
 /**
@@ -105,8 +105,8 @@ function makeTargetWord(view, line, text, index) {
   const ariaDescription = describe(line, "targets", index);
   const attributes = { role: "button", ariaHasPopup: "menu", ariaDescription, tabIndex: -1 };
   const word = Object.assign(makeWord(view, "targets", text, index), attributes);
-  const doubt = DOUBTS.filter((limit) => typeof confidence === "number" && confidence < limit);
-  if (doubt.length) word.dataset.doubt = String(doubt.length);
+  const limits = DOUBTS.filter((limit) => typeof confidence === "number" && confidence < limit);
+  if (limits.length) word.dataset.doubt = String(limits.length);
   return word;
 }
 
@@ -140,18 +140,18 @@ function drawLine(source, index) {
   if (state.menu?.view === view) state.menu.close();
   Object.assign(view, { source, line, sources: [], targets: [] });
   view.mirror.replaceChildren(
-    ...parts(source, line?.source_words ?? [], (text, number) =>
+    ...splitAtWords(source, line?.source_words ?? [], (text, number) =>
       makeWord(view, "sources", text, number),
     ),
   );
   const isAwaited = Boolean(!line && source.trim());
   view.output.classList.toggle("stale", isAwaited);
-  // The old translation stays visible, but it is of another line: its words cannot be chosen.
+  // The old translation stays visible, but belongs to another line: its words cannot be chosen.
   view.output.inert = isAwaited;
   if (isAwaited) return;
   view.output.replaceChildren(
     ...(line
-      ? parts(
+      ? splitAtWords(
           line.text,
           line.words.map(({ text }) => text),
           (text, number) => makeTargetWord(view, line, text, number),
@@ -171,7 +171,7 @@ export function draw() {
   }
   if (!wordOf(tabStop)) setTabStop(state.views.find(({ targets }) => targets.length)?.targets[0]);
   state.hovered = null;
-  showPointed();
+  markWords();
   drawCount();
 }
 
@@ -184,10 +184,10 @@ function setTabStop(word) {
 
 function drawCount() {
   const text = at("source").value;
-  const length = [...text].length; // Code points, as the server counts.
-  const over = length - state.limit;
-  at("count").classList.toggle("over", over > 0);
-  if (over > 0) at("count").textContent = strings.charactersOver(over, state.limit);
+  const length = [...text].length; // Code points, as counted by the server.
+  const excess = length - state.limit;
+  at("count").classList.toggle("over", excess > 0);
+  if (excess > 0) at("count").textContent = strings.charactersOver(excess, state.limit);
   else if (state.limit < Infinity)
     at("count").textContent = strings.charactersOf(length, state.limit);
   else at("count").textContent = strings.characters(length);
@@ -195,8 +195,8 @@ function drawCount() {
   at("copy").disabled = !text.trim();
 }
 
-/** Marks the hovered or else the focused word, and the aligned ones. */
-function showPointed() {
+/** Marks the hovered word, or else the focused one, and the words aligned with it. */
+function markWords() {
   for (const word of marked) word.classList.remove("pointed", "aligned");
   marked = [];
   at("about").textContent = "";
@@ -206,7 +206,7 @@ function showPointed() {
   const { line } = wordRef.view;
   word.classList.add("pointed");
   const other = side === "sources" ? "targets" : "sources";
-  const aligned = partners(line, side, index).map((partner) => view[other][partner]);
+  const aligned = alignedIndices(line, side, index).map((partner) => view[other][partner]);
   marked = [word, ...aligned.filter(Boolean)];
   for (const partner of marked.slice(1)) partner.classList.add("aligned");
   const about = describe(line, side, index);
@@ -218,13 +218,13 @@ function showPointed() {
 /**
  * Sets the hovered or focused word, or none.
  *
- * @param {"hovered" | "focused"} how
+ * @param {"hovered" | "focused"} kind
  * @param {WordRef | null} [wordRef]
  */
-export function point(how, wordRef = null) {
-  if (state[how]?.word === wordRef?.word) return;
-  state[how] = wordRef;
-  showPointed();
+export function point(kind, wordRef = null) {
+  if (state[kind]?.word === wordRef?.word) return;
+  state[kind] = wordRef;
+  markWords();
 }
 
 /**
@@ -238,7 +238,7 @@ export function wordOf(node) {
 }
 
 /**
- * Returns the source word at a point of the window: it lies in the mirror, under the text area.
+ * Returns the source word at a point of the window. It lies in the mirror, under the text area.
  *
  * @param {number} x
  * @param {number} y
@@ -248,7 +248,7 @@ export function sourceWordAt(x, y) {
   return wordRef?.side === "sources" ? wordRef : null;
 }
 
-/** Returns the source word that the caret is in, or at the end of. */
+/** Returns the source word that contains the caret, or ends at it. */
 export function sourceWordAtCaret() {
   const before = at("source").value.slice(0, at("source").selectionStart).split("\n");
   const caret = before[before.length - 1].length;
@@ -283,11 +283,11 @@ export function focusWord(wordRef) {
 function wordInRow(words, from, step) {
   const boxOf = (/** @type {HTMLElement} */ word) => word.getClientRects()[0];
   const here = boxOf(from);
-  const rows = words.filter((word) => step * (boxOf(word).top - here.top) > here.height / 2);
-  const row = Math.min(...rows.map((word) => step * boxOf(word).top));
-  const inRow = rows.filter((word) => step * boxOf(word).top - row < here.height / 2);
+  const beyond = words.filter((word) => step * (boxOf(word).top - here.top) > here.height / 2);
+  const nearest = Math.min(...beyond.map((word) => step * boxOf(word).top));
+  const row = beyond.filter((word) => step * boxOf(word).top - nearest < here.height / 2);
   const distance = (/** @type {HTMLElement} */ word) => Math.abs(boxOf(word).left - here.left);
-  return inRow.sort((one, other) => distance(one) - distance(other))[0];
+  return row.sort((one, other) => distance(one) - distance(other))[0];
 }
 
 /**
@@ -298,12 +298,12 @@ function wordInRow(words, from, step) {
  */
 export function wordByKey(key, { view, word }) {
   const words = state.views.flatMap(({ targets }) => targets.filter(Boolean));
-  const now = words.indexOf(word);
-  const right = getComputedStyle(view.output).direction === "rtl" ? -1 : 1;
+  const current = words.indexOf(word);
+  const stepRight = getComputedStyle(view.output).direction === "rtl" ? -1 : 1;
   /** @type {Record<string, () => HTMLElement | undefined>} */
   const moves = {
-    ArrowRight: () => words[now + right],
-    ArrowLeft: () => words[now - right],
+    ArrowRight: () => words[current + stepRight],
+    ArrowLeft: () => words[current - stepRight],
     ArrowDown: () => wordInRow(words, word, 1),
     ArrowUp: () => wordInRow(words, word, -1),
     Home: () => words[0],

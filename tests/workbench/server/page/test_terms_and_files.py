@@ -76,7 +76,7 @@ def test_rows_that_are_not_used_are_named(page, server):
     for row, values in enumerate([*rows, ("", "leer")], 1):
         write_term(page, row, *values)
     assert page.text("#glossary-note") == (
-        "From English into German, kept in this browser. "
+        "From English into German, saved in this browser. "
         "Not used, as one side is empty: “book” “leer”. "
         "Duplicates (only the first is used): “Red”."
     )
@@ -102,7 +102,7 @@ def test_terms_are_imported_and_exported(page, tmp_path, wait, downloads):
     with page.tab.expect_file_chooser() as chooser:
         page.one("#import").click()
     chooser.value.set_files(str(tmp_path / "terms.tsv"))
-    left_out = "6 lines left out, without a term and its translation: 2, 4, 5, 6, 7 and more."
+    left_out = "6 lines left out, as they lack a term or its translation: 2, 4, 5, 6, 7 and more."
     wait(lambda: page.text("#imported") == f"3 terms imported. {left_out}")
     assert cells(page) == [
         *("house", "Bau", "as\u2028said", "", "leer", "", "House", "Hof", ""),

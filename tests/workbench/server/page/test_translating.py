@@ -227,10 +227,10 @@ def test_answers_that_are_none_are_told(open_page):
     for status, content, shown in (
         (200, '{"lines": []}', "The server answered 0 of 1 lines."),
         (200, '{"lines": [{}, {}]}', "The server answered 2 of 1 lines."),
-        (200, "<html>", "The server answered something else than a translation (no JSON)."),
+        (200, "<html>", "The server's answer is not a translation (not JSON)."),
         (404, "<html>", "The server refused the request (404)."),
         (429, "<html>", "Too many requests. Wait a moment."),
-        (401, "<html>", "The server wants an API key. Enter the key above."),
+        (401, "<html>", "The server requires an API key. Enter the key above."),
         (200, "{}", "This page failed: "),
     ):
         answer.update(status=status, body=content)
