@@ -50,9 +50,7 @@ def run(flags: Flags) -> int:
     """Translates files; returns the exit status: 2 if some of several files failed."""
     require(flags, "output_dir")
     if not 0 <= flags.least <= 1:
-        raise UserError(
-            f"--least: expected a value from 0 to 1, got {flags.least:g}.", code="bad_value"
-        )
+        raise UserError(f"--least is {flags.least:g}: expected 0 to 1.", code="bad_value")
     from t2t_keras.workbench.documents.translating import planned, translate_files
 
     plan = planned(getattr(flags, "IN ... OUT"), [flags.output_dir, flags.memory, flags.glossary])

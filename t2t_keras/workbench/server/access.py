@@ -26,7 +26,6 @@ _SECONDS_BETWEEN_SAVES = 60.0
 _SECONDS_UNCHANGED = 3.0
 _SECONDS_BETWEEN_CHECKS = 1.0
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_ADVICE = "Remove it: the counts of characters then start over."
 
 
 def network_of(address: str) -> str:
@@ -182,7 +181,8 @@ class Access:
         self._buckets: dict[str, tuple[float, float]] = {}  # by owner: requests left, and when
         self._month, self._used = self._this_month(), dict[str, int]()
         if usage_file and usage_file.exists():
-            saved = read_json(usage_file, _ADVICE, ("month", "characters"))
+            advice = "Remove it: the counts of characters then start over."
+            saved = read_json(usage_file, advice, ("month", "characters"))
             if saved["month"] == self._month:
                 self._used = convert(saved["characters"], Mapping[str, int], str(usage_file))
         self._saved_at = clock()

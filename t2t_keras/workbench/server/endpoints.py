@@ -134,7 +134,7 @@ class Context:
         return sorted(target for code, target in self.service.models if code == source)
 
     def pair(self, source: str, target: str, may_be_same: bool = False) -> Pair:
-        """Returns the pair of the model for the languages of a request.
+        """Returns the served language pair that matches the languages of a request.
 
         With `may_be_same`, if both are the same language, returns that language twice.
 

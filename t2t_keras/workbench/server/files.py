@@ -135,9 +135,8 @@ class TranslatedFiles:
         self._tasks: dict[str, asyncio.Task] = {}
         self._budgets: dict[str, Budget] = {}
         self._cleaner: asyncio.Task | None = None
-        self._reading_places, self._translating_places = (
-            Places(_AT_ONCE, _AT_ONCE_PER_CLIENT) for _ in range(2)
-        )
+        self._reading_places = Places(_AT_ONCE, _AT_ONCE_PER_CLIENT)
+        self._translating_places = Places(_AT_ONCE, _AT_ONCE_PER_CLIENT)
 
     def begin(self) -> None:
         """Resumes the files of an earlier server, and starts to remove expired files."""

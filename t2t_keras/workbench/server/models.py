@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 _LOG = logging.getLogger("t2t_keras.server")
 
-# Concurrent batches of a model: one is tokenised or detokenised while another is searched.
+# Concurrent batches of a model: one is tokenised or detokenised while the engine has another.
 BATCHES_AT_ONCE = 2
 # The beam's hypotheses are the alternatives in answers.
 _DEFAULTS = {"return_beams": True, "check_placeholders": True}
@@ -137,14 +137,14 @@ class ModelSource:
             return None
         from t2t_keras.training.checkpoints import load_weights
 
-        config, old_config = stored.run_config, translator.run_config
-        if old_config is None or any(
-            getattr(config, name) != getattr(old_config, name) for name in _MODEL_FIELDS
+        run_config, old_run_config = stored.run_config, translator.run_config
+        if old_run_config is None or any(
+            getattr(run_config, name) != getattr(old_run_config, name) for name in _MODEL_FIELDS
         ):
             return None
-        if _vocabularies(config) != _vocabularies(old_config):
+        if _vocabularies(run_config) != _vocabularies(old_run_config):
             return None
-        model = config.make_model(translator.config.weights_dtype, will_load=True)
+        model = run_config.make_model(translator.config.weights_dtype, will_load=True)
         load_weights(model, str(stored.model_path))
         weights = model.get_weights()
         if not all(np.isfinite(array).all() for array in weights):
@@ -156,8 +156,8 @@ class ModelSource:
         return weights
 
 
-def _vocabularies(config: RunConfig) -> tuple[bytes, bytes]:
-    return config.vocabulary.model_bytes, config.vocabulary.source.model_bytes
+def _vocabularies(run_config: RunConfig) -> tuple[bytes, bytes]:
+    return run_config.vocabulary.model_bytes, run_config.vocabulary.source.model_bytes
 
 
 def _require_regular_files(stored: StoredModel) -> StoredModel:
@@ -200,13 +200,13 @@ class ServedModel:
     Attributes:
       observe_reload: called with "ok" or "failed" after each attempt; may be set.
       translator: the newest version that could be loaded; constant during `use`.
-      path: path of the loaded checkpoint or export.
+      model_path: path of the loaded checkpoint or export.
     """
 
     def __init__(self, origin: ModelSource):
         self.origin = origin
         self.observe_reload: Callable[[str], object] = lambda outcome: None
-        self.path, self._last_state = self._newest_version()
+        self.model_path, self._last_state = self._newest_version()
         self._num_failures = 0
         # While weights are replaced in place, nobody may enter, and all users must have left.
         self._entrance, self._num_users, self._is_closed = threading.Condition(), 0, False
@@ -219,7 +219,7 @@ class ServedModel:
     @property
     def name(self) -> str:
         """Last part of the path, which does not reveal folders."""
-        path = Path(self.path)
+        path = Path(self.model_path)
         return path.parent.name if path.name == "ctranslate2" else path.name.removesuffix(SUFFIX)
 
     def use(
@@ -272,7 +272,7 @@ class ServedModel:
         with self._entrance:
             if weights is not None:
                 self._set_weights(translator, weights)
-            self.translator, self.path, self._num_failures = translator, path, 0
+            self.translator, self.model_path, self._num_failures = translator, path, 0
         gc.collect()  # The old model is large and part of reference cycles.
         _LOG.info("%s-%s is now %s", *self.origin.pair, path)
         self.observe_reload("ok")

@@ -75,22 +75,21 @@ def continuations(translator: Translator, line: str, prefix: str, count: int) ->
         return []
     prefix = normalized(prefix)
     tokenizer, prefix_words = translator.tokenizer, split_words(prefix)
+    num_words = len(prefix_words)
     [prefix_ids] = [ids[:-1].tolist() for ids in encode_text([prefix], tokenizer)]
     symbols = translator.engine.next_symbols(
         source.parts[0].ids, np.array(prefix_ids, np.int32), _MAX_SYMBOLS
     )
     candidates = [[*prefix_ids, int(symbol)] for symbol in symbols]
-    candidates = [
-        ids for ids in candidates if _begins_word(tokenizer.pieces(ids), len(prefix_words))
-    ]
+    candidates = [ids for ids in candidates if _begins_word(tokenizer.pieces(ids), num_words)]
     texts = list(dict.fromkeys(tokenizer.decode(candidates[: _SYMBOLS_PER_WORD * count])))
     by_word: dict[str, Continuation] = {}
     lines = [line] * len(texts)
     for translation in translator.translate(lines, texts) if texts else ():
         text = translation.postprocessed
         words = split_words(text)
-        if words[: len(prefix_words)] == prefix_words and len(words) > len(prefix_words):
-            word = words[len(prefix_words)]
+        if words[:num_words] == prefix_words and len(words) > num_words:
+            word = words[num_words]
             by_word.setdefault(word, Continuation(word, text, translation))
     return list(by_word.values())[:count]
 

@@ -145,7 +145,9 @@ def test_a_newer_version_replaces_the_old_one_while_it_serves(run, sources, serv
         seen.append(response)
         assert time.monotonic() < until
     assert all(texts == old for texts in seen)
-    assert model.path.endswith("2" if engine == "ctranslate2" else "model.ckpt-20.safetensors")
+    assert model.model_path.endswith(
+        "2" if engine == "ctranslate2" else "model.ckpt-20.safetensors"
+    )
     metrics = httpx.get(f"{server.url}/metrics").text
     assert 't2t_serve_reloads_total{model="en-de",outcome="ok"} 1.0' in metrics
 
@@ -223,7 +225,7 @@ def test_weights_are_replaced_while_nobody_uses_them(monkeypatch):
     leave.set()
     for thread in threads:
         thread.join(10)
-    assert (order, model.path) == (["before", "weights", "after"], "version-2")
+    assert (order, model.model_path) == (["before", "weights", "after"], "version-2")
     assert model.translator.engine is engine, "only its users take turns"
 
 

@@ -19,7 +19,7 @@ const inputsOf = (row) => [...row.querySelectorAll("input")];
 /** @param {string} term */
 const keyOf = (term) => (/.\p{Lu}/u.test(term) ? term : term.toLowerCase()).trim();
 
-/** Returns the terms to use, [[source, target]]; of duplicateTerms, the first. */
+/** Returns the terms to use, [[source, target]]; of duplicates, the first. */
 export function glossary() {
   const terms = new Map();
   for (const row of state.terms) {

@@ -30,7 +30,7 @@
 export const state = {
   languages: /** @type {Language[]} */ ([]),
   detected: /** @type {string | null} */ (null), // The detected language of the text.
-  limit: Infinity, // Characters of a text.
+  limit: Infinity, // Maximum characters of a text.
   // Suffixes of the files that the server translates; null = unknown.
   formats: /** @type {string[] | null} */ (null),
   // Rows of the glossary of these languages: [term, translation, note].
