@@ -179,12 +179,12 @@ class Access:
         self._keys, self._requests_per_minute = keys, requests_per_minute
         self._usage_file, self._clock = usage_file, clock
         self._buckets: dict[str, tuple[float, float]] = {}  # by owner: requests left, and when
-        self._month, self._used = self._this_month(), dict[str, int]()
+        self._month, self._usage = self._this_month(), dict[str, int]()
         if usage_file and usage_file.exists():
             advice = "Remove it: the counts of characters then start over."
             saved = read_json(usage_file, advice, ("month", "characters"))
             if saved["month"] == self._month:
-                self._used = convert(saved["characters"], Mapping[str, int], str(usage_file))
+                self._usage = convert(saved["characters"], Mapping[str, int], str(usage_file))
         self._saved_at = clock()
 
     @property
@@ -220,21 +220,21 @@ class Access:
         if not limit:
             return
         now = self._clock()
-        tokens_left, since = self._buckets.pop(owner, (float(limit), now))
-        refilled = min(tokens_left + (now - since) * limit / 60, limit)
+        old_tokens, since = self._buckets.pop(owner, (float(limit), now))
+        tokens = min(old_tokens + (now - since) * limit / 60, limit)
         # Reinserted at the end: the first buckets are the least recently used.
-        self._buckets[owner] = (refilled - 1 if refilled >= 1 else refilled, now)
+        self._buckets[owner] = (tokens - 1 if tokens >= 1 else tokens, now)
         while len(self._buckets) > _MAX_BUCKETS:
             del self._buckets[next(iter(self._buckets))]
-        if refilled < 1:
-            wait = math.ceil((1 - refilled) * 60 / limit)
+        if tokens < 1:
+            wait = math.ceil((1 - tokens) * 60 / limit)
             raise ApiError(429, f"Too many requests: more than {limit} in a minute", wait)
 
     def characters_this_month(self, client: Client) -> int:
         """Returns the number of characters charged to a client this month."""
         if (month := self._this_month()) != self._month:
-            self._month, self._used = month, {}
-        return self._used.get(self._account(client.identity), 0)
+            self._month, self._usage = month, {}
+        return self._usage.get(self._account(client.identity), 0)
 
     def _account(self, identity: str) -> str:
         # Without a key file, all clients share one count.
@@ -249,20 +249,20 @@ class Access:
         characters_used = self.characters_this_month(client) + characters
         if 0 < client.key.characters_per_month < characters_used:
             raise ApiError(456, "Quota for this billing period has been exceeded.")
-        self._used[self._account(client.identity)] = characters_used
+        self._usage[self._account(client.identity)] = characters_used
         if self._clock() - self._saved_at > _SECONDS_BETWEEN_SAVES:
             self.save()
 
     def refund(self, identity: str, characters: int) -> None:
         """Refunds the characters of a failed request."""
         account = self._account(identity)
-        self._used[account] = max(self._used.get(account, 0) - characters, 0)
+        self._usage[account] = max(self._usage.get(account, 0) - characters, 0)
 
     def save(self) -> None:
         """Writes the counts; if the disk is full, they stay in memory."""
         self._saved_at = self._clock()
         if self._usage_file:
-            content: Mapping = {"month": self._month, "characters": self._used}
+            content: Mapping = {"month": self._month, "characters": self._usage}
             try:
                 write_json(self._usage_file, content)
             except UserError as error:

@@ -76,7 +76,7 @@ async def detect(call: Call) -> list[dict[str, Any]]:
     return [_as_json(language) for language in await call.context.detect(texts)]
 
 
-async def languages(call: Call) -> list[dict[str, Any]]:
+async def list_languages(call: Call) -> list[dict[str, Any]]:
     """Lists the languages, each with its targets."""
     return [
         {"code": code, "name": language_name(code), "targets": call.context.targets(code)}
@@ -221,7 +221,7 @@ def specification() -> dict[str, Any]:
 ROUTES = (
     Endpoint("/translate", translate),
     Endpoint("/detect", detect),
-    Endpoint("/languages", languages, ("GET",), is_open=True),
+    Endpoint("/languages", list_languages, ("GET",), is_open=True),
     Endpoint("/frontend/settings", frontend_settings, ("GET",), is_open=True),
     Endpoint("/suggest", suggest, is_open=True),
     Endpoint("/translate_file", translate_file),

@@ -216,29 +216,28 @@ class OtherWords(Work):
         if not passage.sentences:
             return []
         prefixes = read_passage(self.prefix, splitter=self.target_splitter).sentences
-        num_complete = sum(map(ends_sentence, prefixes))
-        number = min(num_complete, len(passage.sentences) - 1)
+        number = min(sum(map(ends_sentence, prefixes)), len(passage.sentences) - 1)
         complete, current = prefixes[:number], " ".join(prefixes[number:])
         _check_lengths(translator, passage.sentences, [*complete, current])
         before, after = passage.sentences[:number], passage.sentences[number + 1 :]
         sentence = passage.sentences[number]
-        following = translator.translate(after)
+        translations_after = translator.translate(after)
         options = continuations(translator, sentence, current, self.count)
-        surrounding = [*map(_as_translation, translator.prepare(before), complete), *following]
+        translations_before = map(_as_translation, translator.prepare(before), complete)
+        surrounding = [*translations_before, *translations_after]
         sources = [*before, *after, *[sentence] * len(options)]
         translations = [*surrounding, *(option.translation for option in options)]
         analysed = _analyse(translator, sources, translations)
-        first, last = analysed[:number], analysed[number : len(surrounding)]
-        continued = analysed[len(surrounding) :]
+        analysed_before, analysed_after = analysed[:number], analysed[number : len(surrounding)]
+        analysed_options = analysed[len(surrounding) :]
         index = len(split_words(current))
-        ranked = sorted(
-            zip(options, continued, strict=True), key=lambda pair: -_confidence(pair[1], index)
-        )
+        pairs = zip(options, analysed_options, strict=True)
+        ranked = sorted(pairs, key=lambda pair: -_confidence(pair[1], index))
         names = "text", "words", "alignment"
         answers = []
         for option, translated in ranked:
-            line_data = _line_data(line, passage, [*first, translated, *last])
-            answers.append({"word": option.word, **{name: line_data[name] for name in names}})
+            data = _line_data(line, passage, [*analysed_before, translated, *analysed_after])
+            answers.append({"word": option.word, **{name: data[name] for name in names}})
         return answers
 
 
