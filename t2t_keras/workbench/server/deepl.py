@@ -322,10 +322,8 @@ async def change_glossary(call: Call) -> dict[str, Any]:
     dictionaries = {
         pair: glossary.dictionaries.get(pair, {}) | terms for pair, terms in added.items()
     }
-    name = call.parameters.text("name", glossary.name)
-    return _describe(
-        call, await call.in_thread(call.context.glossaries.change, glossary, name, dictionaries)
-    )
+    change, name = call.context.glossaries.change, call.parameters.text("name", glossary.name)
+    return _describe(call, await call.in_thread(change, glossary, name, dictionaries))
 
 
 async def replace_dictionary(call: Call) -> dict[str, Any]:
@@ -338,9 +336,8 @@ async def replace_dictionary(call: Call) -> dict[str, Any]:
 
 async def delete_dictionary(call: Call) -> None:
     """Removes the dictionary of a pair."""
-    await call.in_thread(
-        call.context.glossaries.remove, _find_glossary(call), _required_pair(call.parameters)
-    )
+    glossary, pair = _find_glossary(call), _required_pair(call.parameters)
+    await call.in_thread(call.context.glossaries.remove, glossary, pair)
 
 
 def _is_v2(call: Call) -> bool:

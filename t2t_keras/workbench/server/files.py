@@ -224,14 +224,9 @@ class TranslatedFiles:
         if size > (limit := self._config.max_file_bytes):
             raise ApiError(413, f"Request entity too large: expected at most {limit:,} bytes")
         self._check_room(owner, size)
-        file = TranslatedFile(
-            # DeepL's clients expect capitals.
-            secrets.token_hex(16).upper(),
-            secrets.token_hex(32).upper(),
-            owner,
-            name,
-        )
-        file.client, file.size = client, size
+        # DeepL's clients expect capitals.
+        file_id, secret = secrets.token_hex(16).upper(), secrets.token_hex(32).upper()
+        file = TranslatedFile(file_id, secret, owner, name, client=client, size=size)
         self._files[file.file_id] = file
         try:
             await asyncio.to_thread(self._store, file, content)

@@ -105,9 +105,8 @@ class Glossaries:
         if len(self._glossaries) >= _MAX_GLOSSARIES or len(self.owned_by(owner)) >= _MAX_PER_OWNER:
             raise ApiError(456, "Quota exceeded: there are too many glossaries.")
         created = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
-        return self.change(
-            StoredGlossary(str(uuid.uuid4()), owner, name, created, {}), name, dictionaries
-        )
+        glossary = StoredGlossary(str(uuid.uuid4()), owner, name, created, {})
+        return self.change(glossary, name, dictionaries)
 
     def change(
         self, glossary: StoredGlossary, name: str, dictionaries: Mapping[Pair, Terms]
