@@ -35,7 +35,7 @@ def test_only_known_keys_are_let_in(keys):
     assert access.admit("secret", "").name == "mine"
     assert access.admit("Other", "").name == "line 5"
     for wrong in ("", "secre", "Secret", "other", "# 2", "# comment"):
-        assert status_of(access.client, wrong, "") == 403
+        assert status_of(access.admit, wrong, "") == 403
     assert "secret" not in repr(access.admit("secret", ""))
 
 
@@ -59,18 +59,18 @@ def test_a_minute_has_so_many_requests_of_a_key_or_an_address(keys):
     for key, count in (("a", 2), ("b", 3)):
         for _ in range(count):
             own.admit(key, "same")
-        assert status_of(own.client, key, "same") == 429
+        assert status_of(own.admit, key, "same") == 429
     clock.now += 31  # Half of a's requests are there again.
     own.admit("a", "same")
-    assert status_of(own.client, "a", "same") == 429
+    assert status_of(own.admit, "a", "same") == 429
     for guess, status in zip("cdef", (403, 403, 403, 429), strict=True):  # Nor may one guess.
-        assert status_of(own.client, guess, "guessing") == status
+        assert status_of(own.admit, guess, "guessing") == status
     addresses = Access(requests_per_minute=1, clock=clock)
     addresses.admit("any", "1.2.3.4")
-    assert status_of(addresses.client, "another", "1.2.3.4") == 429
+    assert status_of(addresses.admit, "another", "1.2.3.4") == 429
     clock.now += 600  # Requests that nobody sent are not saved up.
     addresses.admit("any", "1.2.3.4")
-    assert status_of(addresses.client, "any", "1.2.3.4") == 429
+    assert status_of(addresses.admit, "any", "1.2.3.4") == 429
     addresses.admit("any", "1.2.3.5")
 
 
@@ -94,7 +94,7 @@ def test_all_addresses_of_one_network_have_one_limit(one, other, are_same):
     access = Access(requests_per_minute=1, clock=Clock())
     access.admit("", one)
     if are_same:
-        assert status_of(access.client, "", other) == 429
+        assert status_of(access.admit, "", other) == 429
     else:
         access.admit("", other)
 
@@ -104,7 +104,7 @@ def test_whoever_came_longest_ago_is_forgotten_first(monkeypatch):
     access = Access(requests_per_minute=2, clock=Clock())
     for address in ("1.1.1.1", "2.2.2.2", "1.1.1.1", "3.3.3.3"):
         access.admit("", address)
-    assert status_of(access.client, "", "1.1.1.1") == 429
+    assert status_of(access.admit, "", "1.1.1.1") == 429
     for _ in range(2):
         access.admit("", "2.2.2.2")
 

@@ -103,10 +103,10 @@ def test_few_files_are_read_and_translated_at_once(monkeypatch, clients, most):
             "t2t_keras.workbench.documents.translate_document", Mock(side_effect=UserError)
         )
         sent = [await keep(files, client=str(n % clients)) for n in range(2 * most)]
-        await asyncio.gather(*map(files.texts, sent))
+        await asyncio.gather(*map(files.read_texts, sent))
         for file in sent:
             files.translate(file, ("en", "de"), 1)
-        await asyncio.gather(*map(files.finished, sent), return_exceptions=True)
+        await asyncio.gather(*map(files.wait_until_finished, sent), return_exceptions=True)
 
     using(UpperCase(), send)
     assert (max(counts), together.broken) == (most, False)
