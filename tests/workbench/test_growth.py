@@ -44,7 +44,7 @@ from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.glossaries import read_entries
 from t2t_keras.workbench.server.languages import detect
 from t2t_keras.workbench.server.requests import ApiError
-from t2t_keras.workbench.server.service import read_passages
+from t2t_keras.workbench.server.service import read_passage
 from t2t_keras.workbench.terms.glossary import Glossary, with_hints, without_hints
 from t2t_keras.workbench.terms.stage import with_terms
 from t2t_keras.workbench.terms.uses import find_uses
@@ -267,7 +267,7 @@ def functions() -> dict[str, Callable[[str], object]]:
     actual: dict[str, Callable[[str], object]] = {
         "words": split_words,
         "sentences": lambda text: sentences(text, "en"),
-        "passages": lambda text: read_passages(text, split=split),
+        "passages": lambda text: read_passage(text, splitter=split),
         "language": lambda text: detect([text], ["de", "en"]),
         "placeholders find": find,
         "placeholders missing": lambda text: missing(text, unlike(text)),
