@@ -51,9 +51,10 @@ def run(flags: Flags) -> int:
     require(flags, "output_dir")
     if not 0 <= flags.least <= 1:
         raise UserError(f"--least is {flags.least:g}: expected 0 to 1.", code="bad_value")
-    from t2t_keras.workbench.documents.translating import planned, translate_files
+    from t2t_keras.workbench.documents.translating import plan_files, translate_files
 
-    plan = planned(getattr(flags, "IN ... OUT"), [flags.output_dir, flags.memory, flags.glossary])
+    paths = getattr(flags, "IN ... OUT")
+    plan = plan_files(paths, [flags.output_dir, flags.memory, flags.glossary])
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.workbench.markup.translator import MarkupTranslator
     from t2t_keras.workbench.terms.glossary import Glossary

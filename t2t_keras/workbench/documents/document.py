@@ -15,14 +15,14 @@ from t2t_keras.errors import UserError, missing_package, suggest
 from t2t_keras.io.files import check_outputs, write_atomically
 from t2t_keras.text.files import MAX_LINE_BYTES
 
-MATCHES = ("machine", "exact")
-# More than any real document has; more would exhaust the memory.
+_MATCH_KINDS = ("machine", "exact")
+# Real documents have fewer; more would exhaust the memory.
 MAX_UNITS = 1 << 19
 MAX_TAGS = 1 << 21
 MAX_LINES = 1 << 20
 _TAG = re.compile(r"</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>")
-_UTF16_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-_NO_CHARSETS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
+_UTF16_BOMS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_OTHER_CODECS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 Span = tuple[int, int]
 # (start, end, text that replaces the characters in between)
 Change = tuple[int, int, str]
@@ -42,7 +42,6 @@ EXTENSIONS = {
     ".tmx": "xliff_and_tmx:TmxDocument",
     ".vtt": "srt_and_vtt:read_subtitles",
 }
-_BINARY = (".docx",)
 MAX_BYTES = 1 << 26
 _LONG_LINE = re.compile(rb"[^\r\n]{%d}" % MAX_LINE_BYTES)
 
@@ -67,11 +66,11 @@ class Piece(NamedTuple):
 
     Attributes:
       text: the text to translate.
-      written: converts its translation to a part of the unit's translation.
+      write: converts its translation to a part of the unit's translation.
     """
 
     text: str
-    written: Callable[[str], str]
+    write: Callable[[str], str]
 
 
 @dataclasses.dataclass
@@ -136,9 +135,9 @@ class Unit:
         Raises:
           UserError: `match` has another value.
         """
-        if match not in MATCHES:
+        if match not in _MATCH_KINDS:
             raise UserError(
-                f"Expected match to be one of {', '.join(MATCHES)}, got '{match}'.",
+                f"Expected match to be one of {', '.join(_MATCH_KINDS)}, got '{match}'.",
                 code="bad_value",
             )
         self.target, self.match, self.quality, self.is_final = text, match, quality, final
@@ -187,21 +186,21 @@ class Document:
 
 def check_counts(path: Path, text: AnyStr) -> None:
     """Raises `UserError` for a text with too many tags or lines."""
-    for sign, limit, unit in (("<", MAX_TAGS, "tags"), ("\n", MAX_LINES, "lines")):
+    for sign, limit, noun in (("<", MAX_TAGS, "tags"), ("\n", MAX_LINES, "lines")):
         count = text.count(sign if isinstance(text, str) else sign.encode())
         if count > limit:
             raise UserError(
-                f"{path}: expected at most {limit:,} {unit}, got {count:,}. Split it.",
+                f"{path}: expected at most {limit:,} {noun}, got {count:,}. Split it.",
                 code="too_many_values",
             )
 
 
-def markup_of(text: str) -> str:
+def format_of(text: str) -> str:
     """Returns the format of a text: "html" if it has tags, else "text"."""
     return "html" if _TAG.search(text) else "text"
 
 
-def checked_languages(
+def resolve_languages(
     path: Path, declared: tuple[str, str], expected: tuple[str, str]
 ) -> tuple[str, str]:
     """Returns the languages that a document declares; by default, the expected ones.
@@ -228,38 +227,38 @@ class Text(NamedTuple):
     """The text of a file, with its encoding."""
 
     text: str
-    mark: bytes  # the byte order mark, b"" = none
+    bom: bytes  # the byte order mark, b"" = none
     encoding: str
 
-    def encoded(self, text: str, errors: str = "strict") -> bytes:
-        """Returns the bytes of a file with another text; see `str.encode` for `errors`."""
-        return self.mark + text.encode(self.encoding, errors)
+    def encode(self, text: str, errors: str = "strict") -> bytes:
+        """Encodes another text in the same way; see `str.encode` for `errors`."""
+        return self.bom + text.encode(self.encoding, errors)
 
 
-def decoded(path: Path, content: bytes, declared: str = "") -> Text:
+def decode_file(path: Path, content: bytes, declared: str = "") -> Text:
     """Decodes a file: by its byte order mark, else as declared, else as UTF-8."""
-    mark, encoding = b"", declared if is_charset(declared) else "utf-8"
-    for known, name in (*_UTF16_MARKS.items(), (codecs.BOM_UTF8, "utf-8")):
-        if content.startswith(known):
-            mark, encoding = known, name
+    bom, encoding = b"", declared if is_charset(declared) else "utf-8"
+    for known_bom, name in (*_UTF16_BOMS.items(), (codecs.BOM_UTF8, "utf-8")):
+        if content.startswith(known_bom):
+            bom, encoding = known_bom, name
     try:
-        text = Text(content[len(mark) :].decode(encoding), mark, encoding)
+        file = Text(content[len(bom) :].decode(encoding), bom, encoding)
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, len(mark) + error.start) + 1
+        line = content.count(b"\n", 0, len(bom) + error.start) + 1
         raise UserError(
             f"{path}:{line} is not valid {encoding.upper()}. Convert it, as with iconv -f LATIN1 "
             f"-t UTF-8.",
             code="not_utf8",
         ) from error
-    check_counts(path, text.text)
-    return text
+    check_counts(path, file.text)
+    return file
 
 
 def is_charset(name: str) -> bool:
     """Returns whether Python can read and write text of this encoding."""
     try:
         # Some of Python's codecs, such as punycode, are not encodings of files.
-        return codecs.lookup(name).name not in _NO_CHARSETS and "".encode(name) is not None
+        return codecs.lookup(name).name not in _OTHER_CODECS and "".encode(name) is not None
     except (LookupError, UnicodeError):
         return False
 
@@ -282,16 +281,16 @@ class SpanDocument(Document):
         self._other_changes: list[Change] = []
 
     def add(
-        self, start: int, end: int, unit: Unit, written: Callable[[str], str] = lambda text: text
+        self, start: int, end: int, unit: Unit, write: Callable[[str], str] = lambda text: text
     ) -> None:
-        """Adds a unit; `written(translation)` replaces the text from `start` to `end`."""
-        self.add_parts(unit, [(start, end)], lambda text: [written(text)])
+        """Adds a unit; `write(translation)` replaces the text from `start` to `end`."""
+        self.add_parts(unit, [(start, end)], lambda text: [write(text)])
 
     def add_parts(
-        self, unit: Unit, spans: Sequence[Span], written: Callable[[str], Sequence[str]]
+        self, unit: Unit, spans: Sequence[Span], write: Callable[[str], Sequence[str]]
     ) -> None:
-        """Adds a unit of several spans; `written(translation)` returns the text of each span."""
-        self._units.append((unit, spans, written))
+        """Adds a unit of several spans; `write(translation)` returns the text of each span."""
+        self._units.append((unit, spans, write))
         self.add_units([unit])
 
     def add_changes(self, changes: Iterable[Change]) -> None:
@@ -301,48 +300,48 @@ class SpanDocument(Document):
     def changes(self) -> list[Change]:
         """Returns the changes of the text for the new translations."""
         changes = [
-            (start, end, new)
-            for unit, spans, written in self._units
+            (start, end, new_text)
+            for unit, spans, write in self._units
             if unit.match and unit.target != unit.source
-            for (start, end), new in zip(spans, written(unit.target), strict=True)
+            for (start, end), new_text in zip(spans, write(unit.target), strict=True)
         ]
         if self._other_changes and any(unit.match for unit in self.units):
-            changes = without_overlaps([*changes, *self._other_changes])
+            changes = drop_overlaps([*changes, *self._other_changes])
         return changes
 
     def content(self) -> bytes:
         """See `Document`."""
-        text = replaced(self.file.text, self.changes())
+        text = apply_changes(self.file.text, self.changes())
         try:
-            return self.file.encoded(text, self.errors)
+            return self.file.encode(text, self.errors)
         except UnicodeEncodeError as error:
             raise UserError(
-                f"{self.path}: its encoding {self.file.encoding} does not have "
-                f"{error.object[error.start]!a}, which translations need. Convert it to UTF-8.",
+                f"{self.path}: its encoding {self.file.encoding} lacks "
+                f"{error.object[error.start]!a}, which translations contain. Convert it to UTF-8.",
                 code="not_encodable",
             ) from error
 
 
-def without_overlaps(changes: Sequence[Change]) -> list[Change]:
-    """Returns changes in rising order, without those that overlap an earlier one."""
-    separate: list[Change] = []
+def drop_overlaps(changes: Sequence[Change]) -> list[Change]:
+    """Returns changes in order, without those that overlap an earlier one."""
+    disjoint_changes: list[Change] = []
     for change in sorted(changes):
-        if not separate or change[0] >= separate[-1][1]:
-            separate.append(change)
-    return separate
+        if not disjoint_changes or change[0] >= disjoint_changes[-1][1]:
+            disjoint_changes.append(change)
+    return disjoint_changes
 
 
-def replaced(text: str, changes: Iterable[Change]) -> str:
+def apply_changes(text: str, changes: Iterable[Change]) -> str:
     """Returns a text with changes; those at the same place are made in the given order."""
     parts, position = [], 0
-    for start, end, new in sorted(changes, key=lambda change: change[:2]):
-        parts += [text[position:start], new]
+    for start, end, new_text in sorted(changes, key=lambda change: change[:2]):
+        parts += [text[position:start], new_text]
         position = end
     return "".join([*parts, text[position:]])
 
 
 @contextlib.contextmanager
-def needed_for(purpose: str) -> Iterator[None]:
+def report_missing_package(purpose: str) -> Iterator[None]:
     """Raises `UserError` if a package imported in the block is not installed."""
     try:
         yield
@@ -373,8 +372,8 @@ def read_document(path: str | Path, source: str = "", target: str = "") -> Docum
             f"{', '.join(EXTENSIONS)}; got '{extension}'.{suggest(extension, EXTENSIONS)}",
             code="unknown_extension",
         )
-    content = _bounded(path, extension not in _BINARY)
-    with needed_for(f"{path}: reading {extension}"):
+    content = _read_bounded(path, extension != ".docx")
+    with report_missing_package(f"{path}: reading {extension}"):
         read = pkgutil.resolve_name(f"t2t_keras.workbench.documents.{EXTENSIONS[extension]}")
     return read(path, (source, target), content)
 
@@ -385,8 +384,8 @@ def translated_name(name: str | Path) -> Path:
     return path.with_suffix(".po") if path.suffix.lower() == ".pot" else path
 
 
-def _bounded(path: Path, has_lines: bool) -> bytes:
-    """Returns the bytes of a file; raises `UserError` if the file or a line is too large."""
+def _read_bounded(path: Path, has_lines: bool) -> bytes:
+    """Reads a file; raises `UserError` if it or one of its lines is too large."""
     try:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -401,7 +400,7 @@ def _bounded(path: Path, has_lines: bool) -> bytes:
         number = content.count(b"\n", 0, long_line.start()) + 1
         raise UserError(
             f"{path}:{number}: expected lines of less than "
-            f"{MAX_LINE_BYTES:,} bytes, got a longer one. Is this text?",
+            f"{MAX_LINE_BYTES:,} bytes, got a longer one. Is it a text file?",
             code="too_long",
         )
     return content

@@ -18,36 +18,36 @@ from lxml import etree
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import has_letters
 from t2t_keras.workbench.documents.document import Document, Unit, check_counts
-from t2t_keras.workbench.documents.inline_codes import codes_differ, lone_code
+from t2t_keras.workbench.documents.inline_codes import codes_error, lone_code
 
 # The namespace with the prefix w, as in w:p.
 _W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+_XML_SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 # Elements whose runs are a separate text: paragraphs, and ruby text above a word.
 PARAGRAPHS = f"{_W}p", f"{_W}rt"
 _RUN, _TEXT, _FORMAT = f"{_W}r", f"{_W}t", f"{_W}rPr"
-_FIELD, _FIELD_SIGN, _FIELD_CODE = f"{_W}fldSimple", f"{_W}fldChar", f"{_W}instrText"
+_FIELD, _FIELD_CHAR, _FIELD_CODE = f"{_W}fldSimple", f"{_W}fldChar", f"{_W}instrText"
 # Elements whose runs are in a child element; all others contain runs directly.
-_INSIDE = {f"{_W}sdt": f"{_W}sdtContent", f"{_W}ruby": f"{_W}rubyBase"}
+_CONTENT_TAGS = {f"{_W}sdt": f"{_W}sdtContent", f"{_W}ruby": f"{_W}rubyBase"}
 _RUBY = f"{_W}ruby"
 # Deleted text, and text moved elsewhere.
-_REMOVED = {f"{_W}del", f"{_W}moveFrom"}
+_REMOVED_TEXTS = {f"{_W}del", f"{_W}moveFrom"}
 # Alternatives of a text; the program shows one of them.
 _ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}AlternateContent"
 _FIELD_DATA = f"{_W}fldData"
-_RAISED = f"{_W}vertAlign"  # or lowered
+_VERTICAL_ALIGNMENT = f"{_W}vertAlign"  # of superscripts and subscripts
 _BREAKS = {f"{_W}{name}" for name in ("br", "cr", "ptab", "tab")}
-# Elements that represent a character inside a word.
-_SIGNS = {f"{_W}noBreakHyphen": "\u2011", f"{_W}softHyphen": "\u00ad"}
-_NAMES = {sign: name for name, sign in _SIGNS.items()}
+# Elements that represent a hyphen inside a word.
+_HYPHENS = {f"{_W}noBreakHyphen": "\u2011", f"{_W}softHyphen": "\u00ad"}
+_HYPHEN_TAGS = {sign: name for name, sign in _HYPHENS.items()}
 # Word processors' remarks on layout and spelling.
-_NOTES = {f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak")}
+_REMARKS = {f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak")}
 # Invisible differences in format.
-_UNSEEN = (f"{_W}lang", f"{_W}noProof")
-_FIELDS = "fields, as page numbers"
-_PARTS = re.compile(r"word/(?:document|header|footer|footnotes|endnotes|comments)\d*\.xml")
+_INVISIBLE_FORMATS = (f"{_W}lang", f"{_W}noProof")
+_FIELDS_REASON = "fields, as page numbers"
+_TEXT_PARTS = re.compile(r"word/(?:document|header|footer|footnotes|endnotes|comments)\d*\.xml")
 # Parts that are not translated: (names, pattern to count, reason in the report).
-_OTHER_PARTS = (
+_UNTRANSLATED_PARTS = (
     (
         r"word/(?:charts/chart|diagrams/data)\d*\.xml",
         rb"<(?:a:t|c:v)>[^<]*?[A-Za-z\x80-\xff]",
@@ -56,8 +56,8 @@ _OTHER_PARTS = (
     (r"word/glossary/document\.xml", rb"<w:t[ >]", "texts of building blocks"),
     (r"word/(?:embeddings|afchunk)/?[^/]+", rb"\A", "embedded files"),
 )
-# Texts of drawings in the parts with text.
-_DRAWN = "{http://schemas.openxmlformats.org/drawingml/2006/main}t"
+# Texts of drawings, in the parts that are translated.
+_DRAWING_TEXT = "{http://schemas.openxmlformats.org/drawingml/2006/main}t"
 _TRANSITIONAL = b'="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 _STRICT = b'="http://purl.oclc.org/ooxml/wordprocessingml/main"'
 _NAMESPACE = re.compile(rb"""\sxmlns[^\s=]*\s*=\s*("[^"]*"|'[^']*')""")
@@ -66,10 +66,9 @@ _MAX_NAMESPACES_BYTES = 10_000
 _MAX_TEXT_BYTES = 1 << 25
 _MAX_BYTES = 1 << 28
 _MAX_FILES = 10_000
-# Errors of reading an archive; encryption raises RuntimeError.
-_DAMAGES = (
+# Errors of reading an archive; encryption and unknown compression raise RuntimeError.
+_ZIP_ERRORS = (
     EOFError,
-    NotImplementedError,
     OSError,
     RuntimeError,
     ValueError,
@@ -84,9 +83,9 @@ class _Piece(NamedTuple):
 
     text: str
     format: etree._Element | None  # w:rPr
-    key: str  # equal for equal formats
+    format_key: str  # equal for equal formats
     elements: list[etree._Element]
-    inner: list["_Piece"] | None = None  # the pieces inside the one element, or the field
+    children: list["_Piece"] | None = None  # the pieces inside the one element, or the field
     run: etree._Element | None = None  # the run that contains the elements
     field: tuple[int, int] | None = None  # (start, end) of the elements inside the field
 
@@ -109,130 +108,130 @@ class Paragraph:
         self._element, self._path = element, path
         self.left_out: collections.Counter[str] = collections.Counter()
         self._is_changed = False
-        self._signs: set[str] = set()  # characters that are elements in it
-        self._pieces_in_runs = self._largest_format = 0
-        pieces = _merged(self._pieces(_children(element)))
-        self.format_bytes = self._pieces_in_runs * self._largest_format
-        first, last = 0, len(pieces)
-        while first < last and not _has_text([pieces[first]]):
-            first += 1
-        while first < last and not _has_text([pieces[last - 1]]):
-            last -= 1
-        self.has_text = first < last
-        self._before, self._after = pieces[:first], pieces[last:]
-        pieces = pieces[first:last]
+        self._hyphens: set[str] = set()  # the `_HYPHENS` in it
+        self._num_run_pieces = self._max_format_bytes = 0
+        pieces = _merge(self._pieces(_children(element)))
+        self.format_bytes = self._num_run_pieces * self._max_format_bytes
+        start, end = 0, len(pieces)
+        while start < end and not _has_text([pieces[start]]):
+            start += 1
+        while start < end and not _has_text([pieces[end - 1]]):
+            end -= 1
+        self.has_text = start < end
+        self._pieces_before, self._pieces_after = pieces[:start], pieces[end:]
+        pieces = pieces[start:end]
         sizes: collections.Counter[str] = collections.Counter()
         formats: dict[str, etree._Element | None] = {}
         for piece in pieces:
-            sizes[piece.key] += len(piece.text)
-            formats.setdefault(piece.key, piece.format)
+            sizes[piece.format_key] += len(piece.text)
+            formats.setdefault(piece.format_key, piece.format)
         # The format of most of the text needs no code.
-        self._key = max(sizes, key=sizes.__getitem__, default="")
-        self._format = formats.get(self._key)
+        self._main_key = max(sizes, key=sizes.__getitem__, default="")
+        self._main_format = formats.get(self._main_key)
         self._codes: list[_Piece] = []
         if len(pieces) == 1 and pieces[0].is_text:
             self.unit = Unit(pieces[0].text)
         else:
-            self.unit = Unit(self._masked(pieces, self._key), format="xml")
+            self.unit = Unit(self._with_plain_tags(pieces, self._main_key), format="xml")
 
     def _pieces(self, elements: Iterable[etree._Element], in_link: bool = False) -> list[_Piece]:
         pieces: list[_Piece] = []
         field: list[etree._Element] = []  # the elements of a field that has begun
         depth = 0
         for element in elements:
-            kinds = _field_signs(element)
+            kinds = _field_char_types(element)
             num_open = kinds.count("begin") - kinds.count("end")
             # A link in a table of contents contains the whole field of its page number.
             if depth or ("begin" in kinds and (num_open or element.tag in (_RUN, _FIELD))):
                 depth += num_open
                 field.append(element)
                 if depth <= 0:
-                    pieces.append(self._of_field(field, in_link))
+                    pieces.append(self._field_piece(field, in_link))
                     field, depth = [], 0
             elif element.tag == _RUN:
-                run_pieces = list(self._of_run(element, in_link))
+                run_pieces = list(self._run_pieces(element, in_link))
                 pieces += run_pieces
-                self._pieces_in_runs += len(run_pieces)
-                if (form := element.find(_FORMAT)) is not None:
-                    self._largest_format = max(self._largest_format, len(_clean(form)))
-            elif element.tag not in _NOTES:
-                pieces.append(self._around(element, in_link))
-        if field:  # It continues in the next paragraph.
+                self._num_run_pieces += len(run_pieces)
+                if (props := element.find(_FORMAT)) is not None:
+                    self._max_format_bytes = max(self._max_format_bytes, len(_format_xml(props)))
+            elif element.tag not in _REMARKS:
+                pieces.append(self._element_piece(element, in_link))
+        if field:  # The field continues in the next paragraph.
             pieces.append(_Piece("", None, "", field))
-            self.left_out[_FIELDS] += 1
+            self.left_out[_FIELDS_REASON] += 1
         return pieces
 
-    def _around(
+    def _element_piece(
         self, element: etree._Element, in_link: bool, run: etree._Element | None = None
     ) -> _Piece:
-        """Returns the piece of an element: around the text in it, or untranslated."""
+        """Returns an element as a piece: around its text, or untranslated."""
+        props = None if run is None else run.find(_FORMAT)
         if element.tag == _FIELD and not _is_link(element.get(f"{_W}instr", "")):
-            self.left_out[_FIELDS] += 1
+            self.left_out[_FIELDS_REASON] += 1
         elif element.tag == _ALTERNATIVES:
             self.left_out["texts in alternatives"] += _has_own_text(element)
-        elif element.tag not in {*_REMOVED, *PARAGRAPHS}:
-            inner = _merged(self._pieces(_children(_inside(element)), in_link))
-            if any(piece.is_text or piece.inner for piece in inner):
-                form = None if run is None else run.find(_FORMAT)
-                return _Piece("", form, "", [element], inner, run)
-        form = None if run is None else run.find(_FORMAT)
-        return _Piece("", form, _key(form) if run is not None else "", [element], run=run)
+        elif element.tag not in {*_REMOVED_TEXTS, *PARAGRAPHS}:
+            children = _merge(self._pieces(_children(_content_element(element)), in_link))
+            if any(piece.is_text or piece.children for piece in children):
+                return _Piece("", props, "", [element], children, run)
+        return _Piece("", props, _format_key(props) if run is not None else "", [element], run=run)
 
-    def _of_run(self, run: etree._Element, in_link: bool) -> Iterator[_Piece]:
+    def _run_pieces(self, run: etree._Element, in_link: bool) -> Iterator[_Piece]:
         """Yields the texts of a run, and its other elements, each as a separate piece."""
-        form = run.find(_FORMAT)
-        if not any(part.tag in (_TEXT, _RUBY, *_SIGNS) for part in run):
-            if len(run) > (form is not None):
+        props = run.find(_FORMAT)
+        if not any(part.tag in (_TEXT, _RUBY, *_HYPHENS) for part in run):
+            if len(run) > (props is not None):
                 self.left_out["texts in alternatives"] += sum(
                     part.tag == _ALTERNATIVES and _has_own_text(part) for part in run
                 )
                 yield _Piece("", None, "", [run])
             return
-        key = _key(form)
+        format_key = _format_key(props)
         for part in run:
             if part.tag == _TEXT:
-                yield _Piece(part.text or "", form, key, [])
-            elif part.tag in _SIGNS:
-                self._signs.add(_SIGNS[part.tag])
-                yield _Piece(_SIGNS[part.tag], form, key, [])
+                yield _Piece(part.text or "", props, format_key, [])
+            elif part.tag in _HYPHENS:
+                self._hyphens.add(_HYPHENS[part.tag])
+                yield _Piece(_HYPHENS[part.tag], props, format_key, [])
             elif part.tag in (_RUBY, _ALTERNATIVES):
-                yield self._around(part, in_link, run)
-            elif part.tag != _FORMAT and part.tag not in _NOTES:
-                yield _Piece("", form, key, [part], run=run)
+                yield self._element_piece(part, in_link, run)
+            elif part.tag != _FORMAT and part.tag not in _REMARKS:
+                yield _Piece("", props, format_key, [part], run=run)
 
-    def _of_field(self, field: list[etree._Element], in_link: bool) -> _Piece:
-        """Returns the piece of a field: around its text if it is a link, else untranslated.
+    def _field_piece(self, field: list[etree._Element], in_link: bool) -> _Piece:
+        """Returns a field as a piece: around its text if it is a link, else untranslated.
 
         To bound the nesting, a link in a link is untranslated.
         """
         bounds = None if in_link else _link_bounds(field)
         if not bounds:
-            self.left_out[_FIELDS] += 1
+            self.left_out[_FIELDS_REASON] += 1
             return _Piece("", None, "", field)
-        inner = _merged(self._pieces(field[bounds[0] : bounds[1]], in_link=True))
-        return _Piece("", None, "", field, inner, field=bounds)
+        children = _merge(self._pieces(field[bounds[0] : bounds[1]], in_link=True))
+        return _Piece("", None, "", field, children, field=bounds)
 
-    def _masked(self, pieces: Sequence[_Piece], key: str) -> str:
+    def _with_plain_tags(self, pieces: Sequence[_Piece], format_key: str) -> str:
         parts = []
         for piece in pieces:
-            if piece.is_text and piece.key == key:
+            if piece.is_text and piece.format_key == format_key:
                 parts.append(escape(piece.text))
                 continue
             number = len(self._codes)
             self._codes.append(piece)
             if piece.is_text:
-                # An index, as in m², belongs to the word before it.
-                raised = None if piece.format is None else piece.format.find(_RAISED)
-                is_index = raised is not None and raised.get(f"{_W}val") != "baseline"
-                name = "sup" if is_index else "g"
+                # A sub- or superscript, as in m², belongs to the word before it.
+                alignment = None if piece.format is None else piece.format.find(_VERTICAL_ALIGNMENT)
+                is_sub_or_sup = alignment is not None and alignment.get(f"{_W}val") != "baseline"
+                name = "sup" if is_sub_or_sup else "g"
                 parts.append(f'<{name} i="{number}">{escape(piece.text)}</{name}>')
-            elif piece.inner:
-                # The first format of the link is the format of its text.
-                inner_key = next((inner.key for inner in piece.inner if inner.is_text), "")
-                parts.append(f'<g i="{number}">{self._masked(piece.inner, inner_key)}</g>')
+            elif piece.children:
+                # The link's first text determines the format that needs no code.
+                main_key = next((part.format_key for part in piece.children if part.is_text), "")
+                inner = self._with_plain_tags(piece.children, main_key)
+                parts.append(f'<g i="{number}">{inner}</g>')
             else:
                 inner_tags = {part.tag for element in piece.elements for part in element.iter()}
-                parts.append(lone_code(number, parts_words=bool(inner_tags & _BREAKS)))
+                parts.append(lone_code(number, is_break=bool(inner_tags & _BREAKS)))
         return "".join(parts)
 
     def write(self) -> bool:
@@ -252,34 +251,35 @@ class Paragraph:
             ) from error
         numbers = sorted(int(tag.get("i", "-1")) for tag in root.iter("g", "sup", "x"))
         if numbers != list(range(len(self._codes))):
-            raise codes_differ(len(self._codes), text, str(self._path))
-        new = [*self._elements(self._before), *self._built(root, self._format)]
-        _fill(self._element, [*new, *self._elements(self._after)])
+            raise codes_error(len(self._codes), text, str(self._path))
+        before, after = map(self._unchanged_elements, (self._pieces_before, self._pieces_after))
+        middle = self._build(root, self._main_format)
+        _replace_children(self._element, [*before, *middle, *after])
         return True
 
-    def _built(self, root: etree._Element, form: etree._Element | None) -> list[etree._Element]:
+    def _build(self, root: etree._Element, props: etree._Element | None) -> list[etree._Element]:
         """Returns runs and other elements for the text and the codes in an element."""
-        elements = list(self._runs(root.text, form))
+        elements = list(self._runs(root.text, props))
         for tag in root:
             code = self._codes[int(tag.get("i"))]
             if tag.tag == "x":
-                elements += self._elements([code])
+                elements += self._unchanged_elements([code])
             elif code.is_text:
-                elements += self._built(tag, code.format)
+                elements += self._build(tag, code.format)
             else:
-                first = next((piece.format for piece in code.inner or () if piece.is_text), form)
-                inner = self._built(tag, first)
+                formats = (piece.format for piece in code.children or () if piece.is_text)
+                children = self._build(tag, next(formats, props))
                 if code.field:
                     start, end = code.field
-                    elements += [*code.elements[:start], *inner, *code.elements[end:]]
+                    elements += [*code.elements[:start], *children, *code.elements[end:]]
                 else:
                     [wrapper] = code.elements
-                    _fill(_inside(wrapper), inner)
-                    elements += self._elements([code])
-            elements += self._runs(tag.tail, form)
+                    _replace_children(_content_element(wrapper), children)
+                    elements += self._unchanged_elements([code])
+            elements += self._runs(tag.tail, props)
         return elements
 
-    def _elements(self, pieces: Iterable[_Piece]) -> Iterator[etree._Element]:
+    def _unchanged_elements(self, pieces: Iterable[_Piece]) -> Iterator[etree._Element]:
         """Yields the elements of unchanged pieces."""
         for piece in pieces:
             if piece.is_text:
@@ -287,24 +287,24 @@ class Paragraph:
             elif piece.run is None:
                 yield from piece.elements
             else:
-                run = _run(piece.format)
+                run = _new_run(piece.format)
                 # Do not copy: paragraphs in text boxes are translated in place.
                 run.extend(piece.elements)
                 yield run
 
-    def _runs(self, text: str | None, form: etree._Element | None) -> Iterator[etree._Element]:
+    def _runs(self, text: str | None, props: etree._Element | None) -> Iterator[etree._Element]:
         """Yields the run of a text, unless the text is empty."""
         if not text:
             return
-        run = _run(form)
-        signs = "".join(self._signs)
-        for part in re.split(f"([{signs}])", text) if signs else [text]:
-            if part in self._signs:
-                etree.SubElement(run, _NAMES[part])
+        run = _new_run(props)
+        hyphens = "".join(self._hyphens)
+        for part in re.split(f"([{hyphens}])", text) if hyphens else [text]:
+            if part in self._hyphens:
+                etree.SubElement(run, _HYPHEN_TAGS[part])
             elif part:
                 element = etree.SubElement(run, _TEXT)
                 element.text = part
-                element.set(_SPACE, "preserve")
+                element.set(_XML_SPACE, "preserve")
         yield run
 
 
@@ -328,22 +328,22 @@ def _children(element: etree._Element) -> list[etree._Element]:
     ]
 
 
-def _fill(element: etree._Element, children: Iterable[etree._Element]) -> None:
+def _replace_children(element: etree._Element, children: Iterable[etree._Element]) -> None:
     """Replaces the children of an element except its properties."""
     for child in _children(element):
         element.remove(child)
     element.extend(children)
 
 
-def _inside(wrapper: etree._Element) -> etree._Element:
+def _content_element(wrapper: etree._Element) -> etree._Element:
     """Returns the element that contains the runs: a child, for example in a content control."""
-    inside = wrapper.find(_INSIDE[wrapper.tag]) if wrapper.tag in _INSIDE else None
-    return wrapper if inside is None else inside
+    content = wrapper.find(_CONTENT_TAGS[wrapper.tag]) if wrapper.tag in _CONTENT_TAGS else None
+    return wrapper if content is None else content
 
 
-def _field_signs(element: etree._Element) -> list[str | None]:
+def _field_char_types(element: etree._Element) -> list[str | None]:
     """Returns the kinds of an element's field characters: "begin", "separate" and "end"."""
-    return [sign.get(f"{_W}fldCharType") for sign in element.iter(_FIELD_SIGN)]
+    return [sign.get(f"{_W}fldCharType") for sign in element.iter(_FIELD_CHAR)]
 
 
 def _is_link(code: str) -> bool:
@@ -358,7 +358,7 @@ def _link_bounds(field: Sequence[etree._Element]) -> tuple[int, int] | None:
     """
     start = depth = 0
     for number, element in enumerate(field, 1):
-        kinds = _field_signs(element)
+        kinds = _field_char_types(element)
         depth += kinds.count("begin")
         if depth == 1 and kinds[-1:] == ["separate"]:
             start = number
@@ -369,29 +369,29 @@ def _link_bounds(field: Sequence[etree._Element]) -> tuple[int, int] | None:
         text.text or "" for element in field_elements for text in element.iter(_FIELD_CODE)
     )
     has_text = any(element.find(f".//{_TEXT}") is not None for element in field_elements)
-    if not start or has_text or not _is_link(code) or _field_signs(field[-1]) != ["end"]:
+    if not start or has_text or not _is_link(code) or _field_char_types(field[-1]) != ["end"]:
         return None
     return start, len(field) - 1
 
 
-def _key(form: etree._Element | None) -> str:
-    if form is None:
+def _format_key(props: etree._Element | None) -> str:
+    if props is None:
         return ""
-    form = copy.deepcopy(form)
-    for name in _UNSEEN:
-        for unseen in form.findall(name):
-            form.remove(unseen)
-    return hashlib.sha256(_clean(form)).hexdigest() if len(form) else ""
+    props = copy.deepcopy(props)
+    for name in _INVISIBLE_FORMATS:
+        for invisible in props.findall(name):
+            props.remove(invisible)
+    return hashlib.sha256(_format_xml(props)).hexdigest() if len(props) else ""
 
 
-def _clean(form: etree._Element) -> bytes:
+def _format_xml(props: etree._Element) -> bytes:
     """Returns a format as XML, without unused namespaces."""
-    form = copy.deepcopy(form)
-    etree.cleanup_namespaces(form)
-    return etree.tostring(form, with_tail=False)
+    props = copy.deepcopy(props)
+    etree.cleanup_namespaces(props)
+    return etree.tostring(props, with_tail=False)
 
 
-def _merged(pieces: Iterable[_Piece]) -> list[_Piece]:
+def _merge(pieces: Iterable[_Piece]) -> list[_Piece]:
     """Joins neighbouring pieces of the same format."""
     merged_pieces: list[_Piece] = []
     for piece in pieces:
@@ -399,7 +399,7 @@ def _merged(pieces: Iterable[_Piece]) -> list[_Piece]:
             piece.is_text
             and merged_pieces
             and merged_pieces[-1].is_text
-            and merged_pieces[-1].key == piece.key
+            and merged_pieces[-1].format_key == piece.format_key
         ):
             merged_pieces[-1] = merged_pieces[-1]._replace(text=merged_pieces[-1].text + piece.text)
         elif not piece.is_text or piece.text:
@@ -408,23 +408,23 @@ def _merged(pieces: Iterable[_Piece]) -> list[_Piece]:
 
 
 def _has_text(pieces: Sequence[_Piece]) -> bool:
-    return any(has_letters(piece.text) or _has_text(piece.inner or []) for piece in pieces)
+    return any(has_letters(piece.text) or _has_text(piece.children or []) for piece in pieces)
 
 
-def _run(form: etree._Element | None) -> etree._Element:
+def _new_run(props: etree._Element | None) -> etree._Element:
     """Returns an empty run in a format."""
     run = etree.Element(_RUN)
-    if form is not None:
-        run.append(copy.deepcopy(form))
+    if props is not None:
+        run.append(copy.deepcopy(props))
     return run
 
 
 class _Part(NamedTuple):
     tree: etree._ElementTree
     paragraphs: list[Paragraph]
-    is_strict: bool  # whether it uses the stricter of the two standards
+    is_strict: bool  # whether it uses the strict variant of the standard
 
-    def written(self) -> bytes:
+    def to_bytes(self) -> bytes:
         content = etree.tostring(self.tree, xml_declaration=True, encoding="UTF-8", standalone=True)
         return content.replace(_TRANSITIONAL, _STRICT) if self.is_strict else content
 
@@ -446,12 +446,12 @@ class WordDocument(Document):
                 # Otherwise copying a damaged file would fail after all the work.
                 if (damaged := archive.testzip()) is not None:
                     raise zipfile.BadZipFile(f"{damaged} is damaged")
-                for name in filter(_PARTS.fullmatch, archive.namelist()):
+                for name in filter(_TEXT_PARTS.fullmatch, archive.namelist()):
                     self._parts[name] = self._read(name, archive.read(name))
-                self._count_others(archive)
+                self._count_untranslated(archive)
         except UserError:
             raise
-        except _DAMAGES as error:
+        except _ZIP_ERRORS as error:
             raise UserError(
                 f"{path} is not a Word document, or is truncated: {error}. Copy it again.",
                 code="not_a_word_document",
@@ -468,8 +468,8 @@ class WordDocument(Document):
         size = sum(member.file_size for member in files)
         if len(files) > _MAX_FILES or size > _MAX_BYTES:
             raise UserError(
-                f"{self.path}: expected at most {_MAX_FILES:,} files of {_MAX_BYTES:,} bytes, "
-                f"got {len(files):,} of {size:,}.",
+                f"{self.path}: expected at most {_MAX_FILES:,} files with {_MAX_BYTES:,} bytes in "
+                f"total, got {len(files):,} with {size:,}.",
                 code="file_too_large",
             )
         if len({member.filename for member in files}) < len(files):
@@ -482,7 +482,7 @@ class WordDocument(Document):
                     f"{self.path}: unsafe name of an archive member: {member.filename!a}.",
                     code="unsafe_archive",
                 )
-        size = sum(member.file_size for member in files if _PARTS.fullmatch(member.filename))
+        size = sum(member.file_size for member in files if _TEXT_PARTS.fullmatch(member.filename))
         if size > _MAX_TEXT_BYTES:
             raise UserError(
                 f"{self.path}: expected at most {_MAX_TEXT_BYTES:,} bytes of text, got {size:,}. "
@@ -490,14 +490,14 @@ class WordDocument(Document):
                 code="file_too_large",
             )
 
-    def _count_others(self, archive: zipfile.ZipFile) -> None:
+    def _count_untranslated(self, archive: zipfile.ZipFile) -> None:
         size = 0
-        for names, text, reason in _OTHER_PARTS:
+        for names, pattern, reason in _UNTRANSLATED_PARTS:
             for member in archive.infolist():
                 if re.fullmatch(names, member.filename):
                     size += member.file_size
                     content = archive.read(member) if size < _MAX_TEXT_BYTES else b""
-                    if count := len(re.findall(text, content)):
+                    if count := len(re.findall(pattern, content)):
                         self.left_out[reason] += count
 
     def _read(self, name: str, content: bytes) -> _Part:
@@ -509,7 +509,7 @@ class WordDocument(Document):
                 f"{name}, got more.",
                 code="file_too_large",
             )
-        # The stricter of the two standards has the same elements in another namespace.
+        # The strict variant of the standard has the same elements in another namespace.
         is_strict = _STRICT in content
         content = content.replace(_STRICT, _TRANSITIONAL)
         # Force UTF-8: in another encoding, tags and namespaces could hide.
@@ -548,7 +548,7 @@ class WordDocument(Document):
             if paragraph.has_text:
                 paragraphs.append(paragraph)
                 self.add_units([paragraph.unit])
-        if num_drawn := sum(has_letters(text.text or "") for text in tree.iter(_DRAWN)):
+        if num_drawn := sum(has_letters(text.text or "") for text in tree.iter(_DRAWING_TEXT)):
             self.left_out["texts of drawings"] += num_drawn
         return _Part(tree, paragraphs, is_strict)
 
@@ -561,13 +561,13 @@ class WordDocument(Document):
         }
         if not changed_parts:
             return self._content
-        written = io.BytesIO()
+        buffer = io.BytesIO()
         with (
             zipfile.ZipFile(io.BytesIO(self._content)) as archive,
-            zipfile.ZipFile(written, "w") as new,
+            zipfile.ZipFile(buffer, "w") as new_archive,
         ):
             for member in archive.infolist():
                 part = changed_parts.get(member.filename)
-                content = part.written() if part else archive.read(member)
-                new.writestr(copy.copy(member), content)
-        return written.getvalue()
+                content = part.to_bytes() if part else archive.read(member)
+                new_archive.writestr(copy.copy(member), content)
+        return buffer.getvalue()

@@ -11,44 +11,46 @@ from xml.sax.saxutils import escape
 from t2t_keras.errors import UserError
 from t2t_keras.workbench.documents.software_strings import has_branches
 from t2t_keras.workbench.documents.xml_tree import Element
-from t2t_keras.workbench.markup.tokens import CLOSE, OPEN, TEXT, is_note, parts_words, xml_tokens
+from t2t_keras.workbench.markup.tokens import CLOSE, OPEN, TEXT, is_break_tag, is_note, xml_tokens
 
-# Elements around text to translate; all other elements are codes with their content.
-AROUND = {"g", "mrk", "pc", "hi"}
+# Elements with text to translate. Any other element is one code, with all its content.
+TEXT_ELEMENTS = {"g", "mrk", "pc", "hi"}
 # The attributes that link the two halves of a pair.
-_BEGINS = {"bpt": ("rid", "i", "id"), "bx": ("rid", "id"), "sc": ("id",)}
-_ENDS = {"ept": ("rid", "i", "id"), "ex": ("rid", "id"), "ec": ("startRef",)}
+_PAIR_STARTS = {"bpt": ("rid", "i", "id"), "bx": ("rid", "id"), "sc": ("id",)}
+_PAIR_ENDS = {"ept": ("rid", "i", "id"), "ex": ("rid", "id"), "ec": ("startRef",)}
 # References to entities that documents declare themselves.
-_ENTITY = re.compile(r"(&(?!(?:amp|lt|gt|quot|apos|\#[0-9]+|\#x[0-9A-Fa-f]+);)[^;]+;)")
+_DECLARED_ENTITY = re.compile(r"(&(?!(?:amp|lt|gt|quot|apos|\#[0-9]+|\#x[0-9A-Fa-f]+);)[^;]+;)")
 _PROTECTED = re.compile(r"""\btranslat(?:e\s*=\s*["']no|able\s*=\s*["']false)\b""")
 # The tags that replace codes.
-MASK = re.compile(r'<(?:(/)(?:g|sup)|(g|sup|x) i="(\d+)"[^<>]*?(/?))\s*>')
+PLAIN_TAG = re.compile(r'<(?:(/)(?:g|sup)|(g|sup|x) i="(\d+)"[^<>]*?(/?))\s*>')
 # Attributes with the kind of a code, and with its native code.
-_KINDS, _NATIVE = ("ctype", "type", "subType"), ("equiv", "disp", "equiv-text")
+_KIND_ATTRIBUTES, _NATIVE_ATTRIBUTES = ("ctype", "type", "subType"), ("equiv", "disp", "equiv-text")
 _BREAK_KINDS = re.compile(r"(?:\w+[:-])?(?:lb|pb|br|tab|linebreak|pagebreak)")
-_INDEX_KINDS = re.compile(r"(?:\w+[:-])?su(?:per|b|p)(?:script)?")
-# Native codes of line breaks and tabs, and of an index.
+_SUB_SUP_KINDS = re.compile(r"(?:\w+[:-])?su(?:per|b|p)(?:script)?")
+# Native codes of line breaks and tabs, and of sub- and superscripts.
 _BREAK = re.compile(
     r"\s*(?:</?(?:[\w.-]+:)?(?:br|cr|hr|lb|li|p|tab|td|tr|line-break|softbreak)\b[^<>]*>"
     r"|\\[nrt]|&#(?:9|10|13);|&#x0?[9aAdD];)\s*"
 )
-_INDEX = re.compile(r"<(?:[\w.-]+:)?su[bp]\b[^<>]*>")
+_SUB_SUP = re.compile(r"<(?:[\w.-]+:)?su[bp]\b[^<>]*>")
 _BREAK_CHARACTERS = {9, 10, 11, 12, 13, 0x85, 0x2028, 0x2029}
-# Program syntax adjacent to a code is part of it: %<x/>%\bin, http://<x/>/.
-_SIGNS = r"%$#@{}\\/=_~^|"
-_MAX_BESIDE = 200
-_LEFT = re.compile(
-    rf"(?:[\w.\-]+(?=[_@\\]|:[/\\]))?[{_SIGNS}:]*[{_SIGNS}](?:[\w.:\-]+[{_SIGNS}]+)*$"
+# Program syntax that adjoins a code becomes part of it: %<x/>%\bin, http://<x/>/.
+_SYNTAX = r"%$#@{}\\/=_~^|"
+_MAX_SYNTAX_LENGTH = 200
+_SYNTAX_BEFORE = re.compile(
+    rf"(?:[\w.\-]+(?=[_@\\]|:[/\\]))?[{_SYNTAX}:]*[{_SYNTAX}](?:[\w.:\-]+[{_SYNTAX}]+)*$"
 )
-_RIGHT = re.compile(rf"[{_SIGNS}]+(?:[\w.:\-]+[{_SIGNS}]+)*(?:(?<=[/\\_@#=$])[\w.:\-]*\w)?")
+_SYNTAX_AFTER = re.compile(
+    rf"[{_SYNTAX}]+(?:[\w.:\-]+[{_SYNTAX}]+)*(?:(?<=[/\\_@#=$])[\w.:\-]*\w)?"
+)
 
 
 class _Piece(NamedTuple):
     kind: str  # "text", "open", "close", "code", "begin" or "end"
-    raw: str  # the text, or the tags
-    key: str = ""
-    parts_words: bool = False
-    is_index: bool = False
+    raw: str  # the text, the tag or the code
+    pair_id: str = ""
+    is_break: bool = False
+    is_sub_or_sup: bool = False
     is_protected: bool = False
 
 
@@ -65,7 +67,7 @@ class Codes(NamedTuple):
     format: str
     tags: list[tuple[str, str]]
 
-    def restored(self, text: str, name: str) -> str:
+    def restore(self, text: str, name: str) -> str:
         """Returns the XML of a translation.
 
         Raises:
@@ -76,7 +78,7 @@ class Codes(NamedTuple):
         numbers: list[int] = []
         open_codes: list[int] = []
 
-        def tag(match: re.Match) -> str:
+        def original_tag(match: re.Match) -> str:
             if match[1]:
                 return self.tags[open_codes.pop()][1] if open_codes else ""
             number = int(match[3])
@@ -88,24 +90,22 @@ class Codes(NamedTuple):
                 return self.tags[number][0]
             return "".join(self.tags[number])
 
-        markup = MASK.sub(tag, self._with_same_places(text))
+        markup = PLAIN_TAG.sub(original_tag, self._with_same_places(text))
         if sorted(numbers) != list(range(len(self.tags))) or open_codes:
-            raise codes_differ(len(self.tags), text, name)
+            raise codes_error(len(self.tags), text, name)
         return markup
 
     def _with_same_places(self, text: str) -> str:
         """Puts tags at the source's places if the translation differs from it only in case."""
-        plain, source = (MASK.sub("", side) for side in (text, self.text))
+        plain, source = (PLAIN_TAG.sub("", side) for side in (text, self.text))
         if len(plain) != len(source) or plain.casefold() != source.casefold():
             return text
         parts, position, plain_position = [], 0, 0
-        for match in [*MASK.finditer(self.text), None]:
+        for match in [*PLAIN_TAG.finditer(self.text), None]:
             start, end = match.span() if match else (len(self.text), len(self.text))
-            parts += [
-                plain[plain_position : plain_position + start - position],
-                self.text[start:end],
-            ]
-            plain_position, position = plain_position + start - position, end
+            plain_end = plain_position + start - position
+            parts += [plain[plain_position:plain_end], self.text[start:end]]
+            plain_position, position = plain_end, end
         return "".join(parts)
 
 
@@ -127,38 +127,38 @@ class _CodesWriter:
         self.tags[number] = self.tags[number][0], tag
         self.parts.append(f"</{name}>")
 
-    def lone(self, code: str, parts_words: bool) -> None:
-        self.parts.append(lone_code(len(self.tags), parts_words))
+    def add_lone(self, code: str, is_break: bool) -> None:
+        self.parts.append(lone_code(len(self.tags), is_break))
         self.tags.append((code, ""))
 
     def codes(self) -> Codes:
         return Codes("".join(self.parts), "xml", self.tags)
 
 
-def codes_of(element: Element, native: Mapping[str, str] | None = None) -> Codes:
+def codes_of(element: Element, native_codes: Mapping[str, str] | None = None) -> Codes:
     """Returns the content of an element with plain tags for its codes.
 
     Args:
       element: a source or a target.
-      native: native codes in XLIFF 2's originalData, by id.
+      native_codes: native codes in XLIFF 2's originalData, by id.
     """
     if not any(isinstance(item, Element) for item in element.items):
         return Codes(element.text(), "text", [])
-    pieces = _paired(_pieces(element.items, native or {}))
+    pieces = _pair(_pieces(element.items, native_codes or {}))
     # In a message with branches, braces belong to the message.
     if not has_branches(element.text()):
-        pieces = _with_signs(pieces)
+        pieces = _with_syntax(pieces)
     writer = _CodesWriter()
     for piece in pieces:
         if piece.kind == "text":
             writer.parts.append(escape(piece.raw))
         elif piece.kind == "open":
-            protected = ' translate="no"' if piece.is_protected else ""
-            writer.open(piece.raw, "sup" if piece.is_index else "g", protected)
+            attributes = ' translate="no"' if piece.is_protected else ""
+            writer.open(piece.raw, "sup" if piece.is_sub_or_sup else "g", attributes)
         elif piece.kind == "close":
             writer.close(piece.raw)
         else:
-            writer.lone(piece.raw, piece.parts_words)
+            writer.add_lone(piece.raw, piece.is_break)
     return writer.codes()
 
 
@@ -167,10 +167,10 @@ def codes_in(raw: str) -> Codes:
     writer = _CodesWriter()
     for token in xml_tokens(raw):
         if token.kind == TEXT:
-            text, *entities = _ENTITY.split(token.raw)
+            text, *entities = _DECLARED_ENTITY.split(token.raw)
             writer.parts.append(text)
             for entity, text in zip(entities[::2], entities[1::2], strict=True):
-                writer.lone(entity, False)
+                writer.add_lone(entity, False)
                 writer.parts.append(text)
         elif token.kind == CLOSE:
             writer.close(token.raw)
@@ -179,11 +179,11 @@ def codes_in(raw: str) -> Codes:
             attributes += ' ctype="x-note"' if is_note(token, False) else ""
             writer.open(token.raw, attributes=attributes)
         else:
-            writer.lone(token.raw, parts_words(token.raw))
+            writer.add_lone(token.raw, is_break_tag(token.raw))
     return writer.codes()
 
 
-def codes_differ(count: int, text: str, name: str = "") -> UserError:
+def codes_error(count: int, text: str, name: str = "") -> UserError:
     """Returns the error for a translation with a missing or duplicated code."""
     return UserError(
         f"{name or 'A text'}: expected each of {count} inline codes exactly once in its "
@@ -192,9 +192,9 @@ def codes_differ(count: int, text: str, name: str = "") -> UserError:
     )
 
 
-def lone_code(number: int, parts_words: bool) -> str:
-    """Returns the tag of a code without text; with `parts_words`, it separates words."""
-    return f'<x i="{number}" ctype="lb"/>' if parts_words else f'<x i="{number}"/>'
+def lone_code(number: int, is_break: bool) -> str:
+    """Returns the tag of a code without text; with `is_break`, it separates words."""
+    return f'<x i="{number}" ctype="lb"/>' if is_break else f'<x i="{number}"/>'
 
 
 def is_protected(tag: str) -> bool:
@@ -202,71 +202,70 @@ def is_protected(tag: str) -> bool:
     return bool(_PROTECTED.search(tag))
 
 
-def _pieces(items: Sequence[str | Element], native: Mapping[str, str]) -> list[_Piece]:
+def _pieces(items: Sequence[str | Element], native_codes: Mapping[str, str]) -> list[_Piece]:
     pieces: list[_Piece] = []
     for item in items:
         if isinstance(item, str):
             pieces.append(_Piece("text", item))
             continue
         attributes = item.attributes
-        kinds = [attributes.get(name, "") for name in _KINDS]
-        code = _native(item, native)
-        is_index = any(map(_INDEX_KINDS.fullmatch, kinds)) or bool(_INDEX.fullmatch(code))
-        if item.name in AROUND and not item.is_empty_tag:
+        kinds = [attributes.get(name, "") for name in _KIND_ATTRIBUTES]
+        code = _native_code(item, native_codes)
+        is_sub_or_sup = any(map(_SUB_SUP_KINDS.fullmatch, kinds)) or bool(_SUB_SUP.fullmatch(code))
+        if item.name in TEXT_ELEMENTS and not item.is_empty_tag:
             is_protected = (
                 attributes.get("mtype") == "protected" or attributes.get("translate") == "no"
             )
-            pieces.append(_Piece("open", item.tag, "", False, is_index, is_protected))
-            pieces += _pieces(item.items, native)
+            pieces.append(_Piece("open", item.tag, "", False, is_sub_or_sup, is_protected))
+            pieces += _pieces(item.items, native_codes)
             pieces.append(_Piece("close", item.file[item.inner_end : item.end]))
             continue
-        kind, key = "code", ""
-        for name, keys in (("begin", _BEGINS), ("end", _ENDS)):
+        kind, pair_id = "code", ""
+        for name, keys in (("begin", _PAIR_STARTS), ("end", _PAIR_ENDS)):
             if item.name in keys:
-                kind, key = name, next(filter(None, map(attributes.get, keys[item.name])), "")
+                kind, pair_id = name, next(filter(None, map(attributes.get, keys[item.name])), "")
         is_break = (
             any(map(_BREAK_KINDS.fullmatch, kinds))
             or bool(_BREAK.fullmatch(code))
             or bool(code and code.isspace())
-            or parts_words(item.raw)
+            or is_break_tag(item.raw)
         )
-        pieces.append(_Piece(kind, item.raw, key, is_break, is_index))
+        pieces.append(_Piece(kind, item.raw, pair_id, is_break, is_sub_or_sup))
     return pieces
 
 
-def _native(item: Element, native: Mapping[str, str]) -> str:
-    """Returns the native code of an element, as far as the file shows it; "" = unknown."""
+def _native_code(item: Element, native_codes: Mapping[str, str]) -> str:
+    """Returns the native code of an element if the file shows it; "" = unknown."""
     if item.name == "cp":
         code = item.attributes.get("hex", "")
         is_break = re.fullmatch("[0-9A-Fa-f]{1,6}", code) and int(code, 16) in _BREAK_CHARACTERS
         return "\n" if is_break else ""
-    displayed = (item.attributes.get(name, "") for name in _NATIVE)
-    known = native.get(item.attributes.get("dataRef") or item.attributes.get("dataRefStart", ""))
-    return (
-        ("" if item.name in AROUND else item.text()) or known or next(filter(None, displayed), "")
-    )
+    displayed = (item.attributes.get(name, "") for name in _NATIVE_ATTRIBUTES)
+    reference = item.attributes.get("dataRef") or item.attributes.get("dataRefStart", "")
+    own_text = "" if item.name in TEXT_ELEMENTS else item.text()
+    return own_text or native_codes.get(reference) or next(filter(None, displayed), "")
 
 
-def _with_signs(pieces: Sequence[_Piece]) -> list[_Piece]:
-    """Makes program syntax adjacent to a code part of the code.
+def _with_syntax(pieces: Sequence[_Piece]) -> list[_Piece]:
+    """Moves adjacent program syntax into codes.
 
-    A translation could separate them and change %<x/>% to %%<x/>.
+    A translation could otherwise separate them and change %<x/>% to %%<x/>.
     """
     merged_pieces: list[_Piece] = []
     is_glued = False
     for piece in pieces:
         previous = merged_pieces[-1] if merged_pieces else None
         if piece.kind == "text" and previous and previous.kind == "code":
-            if signs := _RIGHT.match(piece.raw[:_MAX_BESIDE]):
-                merged_pieces[-1] = previous._replace(raw=previous.raw + escape(signs[0]))
-                piece = piece._replace(raw=piece.raw[signs.end() :])
+            if syntax := _SYNTAX_AFTER.match(piece.raw[:_MAX_SYNTAX_LENGTH]):
+                merged_pieces[-1] = previous._replace(raw=previous.raw + escape(syntax[0]))
+                piece = piece._replace(raw=piece.raw[syntax.end() :])
                 is_glued = not piece.raw
                 if is_glued:
                     continue
         elif piece.kind == "code" and previous and previous.kind == "text":
-            if signs := _LEFT.search(previous.raw[-_MAX_BESIDE:]):
-                merged_pieces[-1] = previous._replace(raw=previous.raw.removesuffix(signs[0]))
-                piece = piece._replace(raw=escape(signs[0]) + piece.raw)
+            if syntax := _SYNTAX_BEFORE.search(previous.raw[-_MAX_SYNTAX_LENGTH:]):
+                merged_pieces[-1] = previous._replace(raw=previous.raw.removesuffix(syntax[0]))
+                piece = piece._replace(raw=escape(syntax[0]) + piece.raw)
         elif piece.kind == "code" and previous and is_glued:
             merged_pieces[-1] = previous._replace(raw=previous.raw + piece.raw)
             is_glued = True
@@ -276,22 +275,22 @@ def _with_signs(pieces: Sequence[_Piece]) -> list[_Piece]:
     return merged_pieces
 
 
-def _paired(pieces: list[_Piece]) -> list[_Piece]:
-    """Makes each nested begin and end an opening and a closing tag."""
+def _pair(pieces: list[_Piece]) -> list[_Piece]:
+    """Turns well-nested pairs of begin and end into opening and closing tags."""
     stack: list[int] = []
-    pairs: dict[int, str] = {}
+    new_kinds: dict[int, str] = {}
     for number, piece in enumerate(pieces):
         if piece.kind in ("open", "begin"):
             stack.append(number)
         elif piece.kind == "close":
             while pieces[stack.pop()].kind == "begin":
-                pass  # Its end is elsewhere or missing.
+                pass  # The end of this begin is elsewhere or missing.
         elif piece.kind == "end":
             top = pieces[stack[-1]] if stack else None
-            if top and top.kind == "begin" and top.key == piece.key:
-                pairs[stack.pop()], pairs[number] = "open", "close"
-    lone = {"begin": "code", "end": "code"}
+            if top and top.kind == "begin" and top.pair_id == piece.pair_id:
+                new_kinds[stack.pop()], new_kinds[number] = "open", "close"
+    lone_kinds = {"begin": "code", "end": "code"}
     return [
-        piece._replace(kind=pairs.get(number) or lone.get(piece.kind, piece.kind))
+        piece._replace(kind=new_kinds.get(number) or lone_kinds.get(piece.kind, piece.kind))
         for number, piece in enumerate(pieces)
     ]

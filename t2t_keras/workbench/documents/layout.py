@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from t2t_keras.text.sentences import ends_sentence, join_sentences, sentence_splitter
-from t2t_keras.workbench.documents.document import SpanDocument, Unit, decoded
+from t2t_keras.workbench.documents.document import SpanDocument, Unit, decode_file
 from t2t_keras.workbench.markup.tokens import read_characters, write_characters
 
 # From the first visible character of a paragraph to the end of its last line.
@@ -19,19 +19,19 @@ _LINE_END = re.compile(r"(?<![ \t])[ \t]*+\r?\n[ \t\r\n]*")
 _WIDE_SPACE = re.compile(r"(?<=\S)(?:[ \t\f]{2,}+|[\t\f])(?=\S)")
 _SPACES = re.compile(r"[ \t\r\n\f]+")
 # Shorter lines never continue in the next line.
-_LEAST_WRAPPED = 40
-# HTML or XML between these tags keeps its white space.
-_KEPT_LINES = '<pre class="t2t-lines" xml:space="preserve">', "</pre>"
+_MIN_WRAPPED_LENGTH = 40
+# Tags around HTML or XML that keeps its white space.
+_KEPT_LINES_TAGS = '<pre class="t2t-lines" xml:space="preserve">', "</pre>"
 # Tags, which come back unchanged; elements in which line ends differ from other white space.
 _TAG = re.compile(r"<!--.*?(?:-->|$)|<[^<>]*>", re.DOTALL)
-_OWN_LINES = re.compile(r"<(?:pre|code|kbd|samp|tt|script|style|textarea|xmp)\b", re.IGNORECASE)
+_PREFORMATTED = re.compile(r"<(?:pre|code|kbd|samp|tt|script|style|textarea|xmp)\b", re.IGNORECASE)
 # Ends of lines that do not continue in the next line.
-_PART_END = re.compile(r"[:;♪][^\w\s]*$")
+_LINE_FINAL = re.compile(r"[:;♪][^\w\s]*$")
 
 
 def read_plain_text(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
     """Returns a document with a unit for each paragraph."""
-    document = SpanDocument(path, languages, decoded(path, content))
+    document = SpanDocument(path, languages, decode_file(path, content))
     for match in _PARAGRAPH.finditer(document.file.text):
         paragraph = match[0].rstrip()
         document.add(match.start(), match.start() + len(paragraph), Unit(paragraph))
@@ -71,58 +71,57 @@ def sentence_groups(
             core = _with_kept_lines(core)
         return [text[:start], SentenceGroup([core], [""], [], []), text[end:]]
     parts: list[str | SentenceGroup] = [text[:start]]
-    lines, breaks = _lines(text[start:end])
-    group, inner = [lines[0]], []
-    for line, between in zip(lines[1:], breaks, strict=True):
-        if _is_wrapped(group[-1], line, between):
-            inner.append(between)
-            group.append(line)
+    lines, breaks = _split_lines(text[start:end])
+    group_lines, group_breaks = [lines[0]], []
+    for line, line_break in zip(lines[1:], breaks, strict=True):
+        if _is_wrapped(group_lines[-1], line, line_break):
+            group_breaks.append(line_break)
+            group_lines.append(line)
         else:
-            parts += [_group_of(group, inner, language), between]
-            group, inner = [line], []
-    return [*parts, _group_of(group, inner, language), text[end:]]
+            parts += [_sentence_group(group_lines, group_breaks, language), line_break]
+            group_lines, group_breaks = [line], []
+    return [*parts, _sentence_group(group_lines, group_breaks, language), text[end:]]
 
 
 def _with_kept_lines(markup: str) -> str:
-    lines, breaks = _lines(markup)
-    in_tags = [tag.span() for tag in _TAG.finditer(markup) if "\n" in tag[0] or "\r" in tag[0]]
-    keeps_all = bool(_OWN_LINES.search(markup))
+    lines, breaks = _split_lines(markup)
+    tag_spans = [tag.span() for tag in _TAG.finditer(markup) if "\n" in tag[0] or "\r" in tag[0]]
+    keeps_all = bool(_PREFORMATTED.search(markup))
     parts, position = [lines[0]], len(lines[0])
-    for previous_line, line, between in zip(lines, lines[1:], breaks, strict=False):
-        number = bisect.bisect(in_tags, (position,)) - 1
-        is_in_tag = number >= 0 and position < in_tags[number][1]
-        is_wrapped = not keeps_all and not is_in_tag and _is_wrapped(previous_line, line, between)
-        parts += [" " if is_wrapped else between, line]
-        position += len(between) + len(line)
-    return _KEPT_LINES[0] + "".join(parts) + _KEPT_LINES[1]
+    for previous_line, line, line_break in zip(lines, lines[1:], breaks, strict=False):
+        number = bisect.bisect(tag_spans, (position,)) - 1
+        is_in_tag = number >= 0 and position < tag_spans[number][1]
+        is_wrapped = not (keeps_all or is_in_tag) and _is_wrapped(previous_line, line, line_break)
+        parts += [" " if is_wrapped else line_break, line]
+        position += len(line_break) + len(line)
+    return _KEPT_LINES_TAGS[0] + "".join(parts) + _KEPT_LINES_TAGS[1]
 
 
 def ends_line(text: str) -> bool:
     """Returns whether a line ends a text: with the end of a sentence, a colon or a music note."""
-    return ends_sentence(text) or bool(_PART_END.search(text[-10:]))
+    return ends_sentence(text) or bool(_LINE_FINAL.search(text[-10:]))
 
 
-def laid_out(parts: Sequence[str | SentenceGroup], translations: Mapping[str, str]) -> str:
-    """Returns the text with lines or sentences replaced by their translations, if known."""
+def with_translations(parts: Sequence[str | SentenceGroup], translations: Mapping[str, str]) -> str:
+    """Joins the parts; replaces lines or sentences by their translations, if known."""
     return "".join(
-        part if isinstance(part, str) else _translated(part, translations) for part in parts
+        part if isinstance(part, str) else _translate_group(part, translations) for part in parts
     )
 
 
-def _translated(group: SentenceGroup, translations: Mapping[str, str]) -> str:
+def _translate_group(group: SentenceGroup, translations: Mapping[str, str]) -> str:
     text = translations.get(group.line)
     if text is None:
         *gaps, end = group.gaps
         sentences = [translations.get(sentence, sentence) for sentence in group.sentences]
-        text = join_sentences(sentences, gaps)
-        text += end
-    if group.line.startswith(_KEPT_LINES[0]):
-        before, _, after = text.removeprefix(_KEPT_LINES[0]).rpartition(_KEPT_LINES[1])
+        text = join_sentences(sentences, gaps) + end
+    if group.line.startswith(_KEPT_LINES_TAGS[0]):
+        before, _, after = text.removeprefix(_KEPT_LINES_TAGS[0]).rpartition(_KEPT_LINES_TAGS[1])
         text = before + after
-    return wrapped(text, group.breaks, group.lengths)
+    return wrap(text, group.breaks, group.lengths)
 
 
-def _lines(text: str) -> tuple[list[str], list[str]]:
+def _split_lines(text: str) -> tuple[list[str], list[str]]:
     lines, breaks, position = [], [], 0
     for match in _BREAK.finditer(text):
         lines.append(text[position : match.start()])
@@ -131,29 +130,29 @@ def _lines(text: str) -> tuple[list[str], list[str]]:
     return [*lines, text[position:]], breaks
 
 
-def _is_wrapped(line: str, next_line: str, between: str) -> bool:
+def _is_wrapped(line: str, next_line: str, line_break: str) -> bool:
     """Returns whether a sentence continues from a line to the following one."""
     return (
-        len(line) >= _LEAST_WRAPPED
-        and between.count("\n") + between.replace("\r\n", "").count("\r") == 1
+        len(line) >= _MIN_WRAPPED_LENGTH
+        and line_break.count("\n") + line_break.replace("\r\n", "").count("\r") == 1
         and not ends_line(line)
         and next_line[0].islower()
     )
 
 
-def _group_of(lines: Sequence[str], breaks: Sequence[str], language: str) -> SentenceGroup:
-    pieces = sentence_splitter(language)(" ".join(lines))
-    sentences = [sentence.rstrip() for sentence in pieces]
-    gaps = [raw[len(text) :] for raw, text in zip(pieces, sentences, strict=True)]
+def _sentence_group(lines: Sequence[str], breaks: Sequence[str], language: str) -> SentenceGroup:
+    raw_sentences = sentence_splitter(language)(" ".join(lines))
+    sentences = [sentence.rstrip() for sentence in raw_sentences]
+    gaps = [raw[len(text) :] for raw, text in zip(raw_sentences, sentences, strict=True)]
     return SentenceGroup(sentences, gaps, list(breaks), list(map(len, lines)))
 
 
-def is_spaced(text: str) -> bool:
-    """Returns whether a text contains white space inside lines that `unwrapped` would lose."""
+def has_wide_space(text: str) -> bool:
+    """Returns whether a text contains white space inside lines that `unwrap` would lose."""
     return bool(_WIDE_SPACE.search(text))
 
 
-def unwrapped(text: str) -> tuple[str, Callable[[str], str]]:
+def unwrap(text: str) -> tuple[str, Callable[[str], str]]:
     """Joins the lines of a text; line ends count as spaces.
 
     Returns:
@@ -164,28 +163,28 @@ def unwrapped(text: str) -> tuple[str, Callable[[str], str]]:
     lengths = list(map(len, lines))
     spaces = _SPACES.findall(text)
 
-    def laid_out(translation: str) -> str:
+    def lay_out(translation: str) -> str:
         words = translation.split(" ")
         if len(words) == len(spaces) + 1:
             # With the same number of words, use the same white space between them.
             return "".join(map("".join, zip(words, [*spaces, ""], strict=True)))
-        return wrapped(translation, breaks, lengths)
+        return wrap(translation, breaks, lengths)
 
-    return _SPACES.sub(" ", " ".join(lines)), laid_out
+    return _SPACES.sub(" ", " ".join(lines)), lay_out
 
 
-def unwrapped_markup(raw: str) -> tuple[str, Callable[[str], str]]:
-    """Like `unwrapped`, for HTML or XML without tags, and without entities other than XML's.
+def unwrap_markup(raw: str) -> tuple[str, Callable[[str], str]]:
+    """Like `unwrap`, for HTML or XML without tags, and without entities other than XML's.
 
     Characters of the translation are spelled as in the source.
     """
-    line, lay_out = unwrapped(raw)
-    spelled: dict[str, str] = {}
-    read_characters(raw, True, spelled)
-    return line, lambda text: lay_out(write_characters(text, spelled))
+    line, lay_out = unwrap(raw)
+    spellings: dict[str, str] = {}
+    read_characters(raw, True, spellings)
+    return line, lambda text: lay_out(write_characters(text, spellings))
 
 
-def wrapped(text: str, breaks: Sequence[str], lengths: Sequence[int]) -> str:
+def wrap(text: str, breaks: Sequence[str], lengths: Sequence[int]) -> str:
     """Divides a text into lines of proportional lengths, with the breaks between them.
 
     With too few words, there are fewer lines.
@@ -193,26 +192,26 @@ def wrapped(text: str, breaks: Sequence[str], lengths: Sequence[int]) -> str:
     if not breaks:
         return text
     # Lengths include the space that a break replaces.
-    lines = [line for line in divided(text, [length + 1 for length in lengths]) if line]
+    lines = [line for line in divide_by_lengths(text, [length + 1 for length in lengths]) if line]
     pairs = zip(lines, [*breaks[: len(lines) - 1], ""], strict=True)
-    return "".join(line + between for line, between in pairs)
+    return "".join(line + line_break for line, line_break in pairs)
 
 
-def divided(text: str, lengths: Sequence[float]) -> list[str]:
-    """Divides a text between words into parts of proportional lengths.
+def divide_by_lengths(text: str, lengths: Sequence[float]) -> list[str]:
+    """Divides a text into parts of proportional lengths; never inside a word.
 
     With too few words, the last parts are empty.
     """
-    lines, position, number = [""], 0, 1
+    parts, position, number = [""], 0, 1
     sums = list(itertools.accumulate(lengths))
-    share = len(text) / sums[-1]
+    scale = len(text) / sums[-1]
     for word in text.split(" "):
-        # End a line at the word nearest to its share of the text.
-        is_full = position + len(word) / 2 >= share * sums[number - 1]
-        if is_full and number < len(lengths) and lines[-1]:
-            lines.append(word)
+        # End a part at the word nearest to its share of the text.
+        is_full = position + len(word) / 2 >= scale * sums[number - 1]
+        if is_full and number < len(lengths) and parts[-1]:
+            parts.append(word)
             number += 1
         else:
-            lines[-1] += f" {word}" if position else word
+            parts[-1] += f" {word}" if position else word
         position += len(word) + 1
-    return lines + [""] * (len(lengths) - len(lines))
+    return parts + [""] * (len(lengths) - len(parts))

@@ -1,7 +1,7 @@
 """Inline Markdown: the parser, and the division of a block into text and codes.
 
-Reads CommonMark with tables and strikethrough. Of other extensions, only the marks are known: they
-are not text, and separate the text inside from the rest.
+Reads CommonMark with tables and strikethrough. The marks of other extensions are not text; they
+separate the text inside them from the rest.
 """
 
 import collections
@@ -19,15 +19,15 @@ from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 
 from t2t_keras.text.files import has_letters
-from t2t_keras.workbench.documents.inline_codes import MASK, lone_code
+from t2t_keras.workbench.documents.inline_codes import PLAIN_TAG, lone_code
 from t2t_keras.workbench.markup.tokens import (
     CLOSE,
     HTML_BLOCKS,
     HTML_KEPT,
     OPEN,
     html_tokens,
+    is_break_tag,
     is_kept,
-    parts_words,
 )
 
 # Lines without text: ::: note, > [!NOTE], [[toc]], {% if %}, {: .class}.
@@ -35,15 +35,15 @@ _MARK_LINE = re.compile(
     r"(?::{3,}.*|\[![A-Za-z]+\][+-]?(?:[ \t].*)?|\[\[?_?TOC_?\]?\]|\{[%{:][^{}]*\})[ \t]*",
     re.IGNORECASE,
 )
-# Beginnings of blocks that continue in indented lines: [^1]: a footnote, : a definition; and whole
-# lines: !!! note, ??? note, === "Tab".
+# Beginnings of blocks that continue in indented lines. Text follows [^1]: (a footnote) and : (a
+# definition); whole lines are !!! note, ??? note and === "Tab".
 _INDENTED = re.compile(
     r"""\[\^[^\s\[\]]+\]:[ \t]*|:[ \t]+(?=\S)|(?:!!!|\?\?\?\+?)[ \t]+\S.*|===[!+]?[ \t]+["'].*"""
 )
 _INDENTATION = 4
 _MATH = "$$"
-_ENDS = ["paragraph", "reference", "blockquote", "list"]
-_INLINE = re.compile(
+_INTERRUPTED_BLOCKS = ["paragraph", "reference", "blockquote", "list"]
+_EXTENSION = re.compile(
     r"""
     \[\^[^\s\[\]]+\]                                  # a footnote
     | \[\[[^\[\]\n]+\]\]                              # a page of a wiki
@@ -54,13 +54,13 @@ _INLINE = re.compile(
     """,
     re.VERBOSE,
 )
-_MARKS = "[:${"
+_EXTENSION_STARTS = "[:${"
 
 # Rules of the parser whose matches are not text.
-_CODES = {"autolink", "backticks", "entity", "extension", "html_inline", "image"}
-_DELIMITERS = {"emphasis", "strikethrough"}
+_CODE_RULES = {"autolink", "backticks", "entity", "extension", "html_inline", "image"}
+_DELIMITER_RULES = {"emphasis", "strikethrough"}
 # Start and end of a delimiter, relative to the place that the parser stores.
-_AROUND = {
+_DELIMITER_SPANS = {
     "em_open": (0, 1),
     "em_close": (0, 1),
     "strong_open": (-1, 1),
@@ -68,8 +68,8 @@ _AROUND = {
     "s_open": (0, 2),
     "s_close": (0, 2),
 }
-# Private characters stand for tags while the text is laid out.
-_FIRST = 0xF0000
+# Private characters that stand for tags while the text is laid out.
+_FIRST_STAND_IN = 0xF0000
 STAND_INS = "\U000f0000-\U0010feff"
 _STAND_IN = re.compile(f"[{STAND_INS}]")
 # References of links by name, as the parser stores them.
@@ -89,29 +89,30 @@ class SyntaxMark(NamedTuple):
     kind: str
 
 
-def parser() -> MarkdownIt:
+def new_parser() -> MarkdownIt:
     """Returns a parser that records the `SyntaxMark`s of a block in the environment's "marks"."""
     markdown = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    for name, rule in (("mark", _mark_line), ("math", _math), ("indented", _indented)):
-        markdown.block.ruler.before("fence", name, rule, {"alt": _ENDS})
-    markdown.inline.ruler.before("newline", "extension", _extension)
+    rules = {"mark": _mark_rule, "math": _math_rule, "indented": _indented_rule}
+    for name, rule in rules.items():
+        markdown.block.ruler.before("fence", name, rule, {"alt": _INTERRUPTED_BLOCKS})
+    markdown.inline.ruler.before("newline", "extension", _extension_rule)
     for inline in list(markdown.inline.ruler.__rules__):
-        markdown.inline.ruler.at(inline.name, _recording(inline.name, inline.fn))
+        markdown.inline.ruler.at(inline.name, _recording_rule(inline.name, inline.fn))
     return markdown
 
 
-def _line(state: StateBlock, number: int) -> tuple[int, int]:
+def _line_span(state: StateBlock, number: int) -> tuple[int, int]:
     return state.bMarks[number] + state.tShift[number], state.eMarks[number]
 
 
 def _push_mark(state: StateBlock, start: int, end: int) -> None:
     token = state.push("mark", "", 0)
     token.map = [start, end]
-    token.content = state.src[_line(state, start)[0] : state.eMarks[end - 1]]
+    token.content = state.src[_line_span(state, start)[0] : state.eMarks[end - 1]]
 
 
-def _mark_line(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    if state.is_code_block(start) or not _MARK_LINE.fullmatch(state.src, *_line(state, start)):
+def _mark_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    if state.is_code_block(start) or not _MARK_LINE.fullmatch(state.src, *_line_span(state, start)):
         return False
     if not silent:
         state.line = start + 1
@@ -119,33 +120,33 @@ def _mark_line(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     return True
 
 
-def _math(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    begin, stop = _line(state, start)
-    if not state.src.startswith(_MATH, begin) or state.is_code_block(start):
+def _math_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    text_start, text_end = _line_span(state, start)
+    if not state.src.startswith(_MATH, text_start) or state.is_code_block(start):
         return False
-    last = start
-    inside = state.src[begin + len(_MATH) : stop].rstrip()
+    last_line = start
+    inside = state.src[text_start + len(_MATH) : text_end].rstrip()
     if not inside.endswith(_MATH):
         # Do not search the same lines for an end repeatedly.
         if _MATH in inside or start < state.env.get("no_math_before", 0):
             return False
-        last += 1
-        while last < end and not state.isEmpty(last):
-            if state.src[slice(*_line(state, last))].rstrip().endswith(_MATH):
+        last_line += 1
+        while last_line < end and not state.isEmpty(last_line):
+            if state.src[slice(*_line_span(state, last_line))].rstrip().endswith(_MATH):
                 break
-            last += 1
+            last_line += 1
         else:
-            state.env["no_math_before"] = last
+            state.env["no_math_before"] = last_line
             return False
     if not silent:
-        state.line = last + 1
-        _push_mark(state, start, last + 1)
+        state.line = last_line + 1
+        _push_mark(state, start, last_line + 1)
     return True
 
 
-def _indented(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    begin, stop = _line(state, start)
-    match = _INDENTED.match(state.src, begin, stop)
+def _indented_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    text_start, text_end = _line_span(state, start)
+    match = _INDENTED.match(state.src, text_start, text_end)
     if not match or state.is_code_block(start):
         return False
     if silent:
@@ -157,9 +158,9 @@ def _indented(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     opening = state.push("indented_open", "", 1)
     opening.map = [start, start + 1]
     # The title of a note stays with its mark.
-    opening.content = match[0] if match.end() == stop else ""
+    opening.content = match[0] if match.end() == text_end else ""
     state.line = start + 1
-    if match.end() < stop:
+    if match.end() < text_end:
         state.bMarks[start], state.tShift[start] = match.end(), 0
         state.sCount[start], state.line = state.blkIndent, start
     state.md.block.tokenize(state, state.line, end)
@@ -169,16 +170,16 @@ def _indented(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     return True
 
 
-def _extension(state: StateInline, silent: bool) -> bool:
-    if state.src[state.pos] not in _MARKS:
+def _extension_rule(state: StateInline, silent: bool) -> bool:
+    if state.src[state.pos] not in _EXTENSION_STARTS:
         return False
-    match = _INLINE.match(state.src, state.pos, state.posMax)
+    match = _EXTENSION.match(state.src, state.pos, state.posMax)
     if not match:
         return False
     if match[0].startswith("["):
         # Links take precedence.
-        names = state.env.get("references", {})
-        if any(normalizeReference(match[0][n : len(match[0]) - n]) in names for n in (1, 2)):
+        references = state.env.get("references", {})
+        if any(normalizeReference(match[0][n : len(match[0]) - n]) in references for n in (1, 2)):
             return False
     if not silent:
         state.push("extension", "", 0).content = match[0]
@@ -186,17 +187,17 @@ def _extension(state: StateInline, silent: bool) -> bool:
     return True
 
 
-def _recording(name: str, rule: Callable) -> Callable:
+def _recording_rule(name: str, rule: Callable) -> Callable:
     """Returns a rule of the parser that also records its marks."""
 
-    def recording(state: StateInline, silent: bool) -> bool:
+    def recording_rule(state: StateInline, silent: bool) -> bool:
         if silent:
             return rule(state, silent)
         marks = state.env.setdefault("marks", [])
-        start, is_delimiter = state.pos, name in _DELIMITERS and state.src[state.pos] in "*_~"
+        start, is_delimiter = state.pos, name in _DELIMITER_RULES and state.src[state.pos] in "*_~"
         if is_delimiter and state.pending:
             state.pushPending()
-        count = len(state.tokens)
+        num_tokens = len(state.tokens)
         if name == "image":
             # The parser reads the description as a separate text.
             state.env["marks"] = []
@@ -204,23 +205,23 @@ def _recording(name: str, rule: Callable) -> Callable:
         state.env["marks"] = marks
         if is_match:
             if is_delimiter:
-                _number(state, count, start)
+                _store_places(state, num_tokens, start)
             elif name == "link":
-                marks += _of_link(state, start)
-            elif name in _CODES:
+                marks += _link_marks(state, start)
+            elif name in _CODE_RULES:
                 raw = state.src[start : state.pos]
                 text = html.unescape(raw) if name == "entity" else ""
                 # An entity of a visible character is text.
                 is_visible = len(text) == 1 and text.isprintable()
                 marks.append(SyntaxMark(start, state.pos, "character" if is_visible else "code"))
             elif name in ("newline", "escape"):
-                marks += _of_break(state, start)
+                marks += _break_marks(state, start)
         return is_match
 
-    return recording
+    return recording_rule
 
 
-def _of_link(state: StateInline, start: int) -> list[SyntaxMark]:
+def _link_marks(state: StateInline, start: int) -> list[SyntaxMark]:
     end = state.pos
     label_end = state.md.helpers.parseLinkLabel(state, start, True)
     # The text of [a] and [a][], which is translated, names a reference.
@@ -231,22 +232,22 @@ def _of_link(state: StateInline, start: int) -> list[SyntaxMark]:
     ]
 
 
-def _number(state: StateInline, count: int, start: int) -> None:
+def _store_places(state: StateInline, num_tokens: int, start: int) -> None:
     """Stores the places of delimiters in their tokens."""
-    for token in state.tokens[count:]:
+    for token in state.tokens[num_tokens:]:
         token.meta["at"] = start
         start += len(token.content)
 
 
-def _of_break(state: StateInline, start: int) -> Iterator[SyntaxMark]:
+def _break_marks(state: StateInline, start: int) -> Iterator[SyntaxMark]:
     """Yields the mark of a line end, or of a character after a backslash."""
     token = state.tokens[-1] if state.tokens and not state.pending else None
     if "\n" in state.src[start : state.pos]:
-        begin = start
-        while begin and state.src[begin - 1] == " ":
-            begin -= 1
+        space_start = start
+        while space_start and state.src[space_start - 1] == " ":
+            space_start -= 1
         is_space = token and token.type == "softbreak"
-        yield SyntaxMark(begin, state.pos, "break" if is_space else "hard")
+        yield SyntaxMark(space_start, state.pos, "break" if is_space else "hard")
     elif token and token.content != token.markup:
         yield SyntaxMark(start, state.pos, "character")
 
@@ -274,19 +275,19 @@ class Inline(NamedTuple):
         """The text in one line."""
         return self.lines.replace("\n", " ")
 
-    def stood_in(self) -> str:
+    def with_stand_ins(self) -> str:
         """Returns the lines with one character for each tag."""
-        return tags_replaced(self.lines) if self.codes else self.lines
+        return replace_tags(self.lines) if self.codes else self.lines
 
 
 @dataclasses.dataclass
-class _Opened:
+class _OpenElement:
     number: int  # number of its mark
     has_text: bool = False
     has_codes: bool = False
 
 
-def parts_of(
+def text_spans(
     markdown: MarkdownIt, content: str, references: References
 ) -> list[tuple[int, int, bool]]:
     """Returns (start, end, whether it begins a line) of the texts of a block, in order.
@@ -299,16 +300,16 @@ def parts_of(
         if mark.kind in ("hard", "division") and not depth:
             parts.append((start, mark.start))
             start = mark.end
-    trimmed = []
-    for first, last in [*parts, (start, len(content))]:
-        part = content[first:last]
-        first += len(part) - len(part.lstrip(" \t\n"))
-        last = max(first, last - len(part) + len(part.rstrip(" \t\n")))
-        line = first
-        while line and content[line - 1] in " \t":
-            line -= 1
-        trimmed.append((first, last, not line or content[line - 1] == "\n"))
-    return trimmed
+    spans = []
+    for part_start, part_end in [*parts, (start, len(content))]:
+        part = content[part_start:part_end]
+        part_start += len(part) - len(part.lstrip(" \t\n"))
+        part_end = max(part_start, part_end - len(part) + len(part.rstrip(" \t\n")))
+        line_start = part_start
+        while line_start and content[line_start - 1] in " \t":
+            line_start -= 1
+        spans.append((part_start, part_end, not line_start or content[line_start - 1] == "\n"))
+    return spans
 
 
 def inline_of(markdown: MarkdownIt, content: str, references: References) -> Inline:
@@ -329,10 +330,10 @@ def inline_of(markdown: MarkdownIt, content: str, references: References) -> Inl
             codes[number] = (codes[number][0], mark)
             parts.append("</g>")
         elif mark.kind == "character":
-            parts.append(escape(_seen(raw)))
+            parts.append(escape(_char(raw)))
         else:
             is_break = mark.kind in ("hard", "division")
-            is_break = is_break or parts_words(raw) or html.unescape(raw).isspace()
+            is_break = is_break or is_break_tag(raw) or html.unescape(raw).isspace()
             is_open = mark.kind == "open"
             number = len(codes)
             parts.append(f'<g i="{number}">' if is_open else lone_code(number, is_break))
@@ -346,13 +347,13 @@ def inline_of(markdown: MarkdownIt, content: str, references: References) -> Inl
     return Inline(unescape(text), "text", [], breaks, spellings)
 
 
-def _seen(raw: str) -> str:
+def _char(raw: str) -> str:
     return raw[1] if raw[0] == "\\" else html.unescape(raw)
 
 
 def _spellings(content: str, marks: Sequence[SyntaxMark]) -> dict[str, list[str]]:
     """See `Inline`."""
-    special = {_seen(content[mark.start : mark.end]) for mark in marks if mark.kind == "character"}
+    special = {_char(content[mark.start : mark.end]) for mark in marks if mark.kind == "character"}
     spellings: dict[str, list[str]] = collections.defaultdict(list)
     position = 0
     for mark in (*marks, SyntaxMark(len(content), len(content), "code")) if special else ():
@@ -361,7 +362,7 @@ def _spellings(content: str, marks: Sequence[SyntaxMark]) -> dict[str, list[str]
                 spellings[character].append(character)
         raw = content[mark.start : mark.end]
         if mark.kind == "character":
-            spellings[_seen(raw)].append(raw)
+            spellings[_char(raw)].append(raw)
         position = mark.end
     return dict(spellings)
 
@@ -371,23 +372,23 @@ def _marks(markdown: MarkdownIt, content: str, references: References) -> list[S
     tokens = markdown.parseInline(content, environment)
     marks = environment["marks"]
     for token in tokens[0].children or []:
-        if token.type in _AROUND and "at" in token.meta:
-            first, last = _AROUND[token.type]
+        if token.type in _DELIMITER_SPANS and "at" in token.meta:
+            start, end = _DELIMITER_SPANS[token.type]
             position, kind = token.meta["at"], token.type.rpartition("_")[2]
-            marks.append(SyntaxMark(position + first, position + last, kind))
-    marks = _without_text(content, _with_elements(content, sorted(marks)))
+            marks.append(SyntaxMark(position + start, position + end, kind))
+    marks = _merge_textless(content, _pair_html_tags(content, sorted(marks)))
     if not _STAND_IN.search(content):
         return marks
-    return _with_private(content, marks)
+    return _with_private_codes(content, marks)
 
 
-def _with_elements(content: str, marks: list[SyntaxMark]) -> list[SyntaxMark]:
-    """Makes HTML tags open and close if they nest with all other marks.
+def _pair_html_tags(content: str, marks: list[SyntaxMark]) -> list[SyntaxMark]:
+    """Turns HTML tags that nest with all other marks into open and close marks.
 
     An untranslated element becomes one code. Tags of blocks divide the text.
     """
-    paired: list[SyntaxMark] = []
-    # Open elements inside each open mark of Markdown: name, place in `paired`, is untranslated.
+    paired_marks: list[SyntaxMark] = []
+    # Open elements inside each open mark: (name, number in `paired_marks`, is untranslated).
     levels: list[tuple[list[tuple[str, int, bool]], Counter]] = [([], Counter())]
     for mark in marks:
         open_elements, names = levels[-1]
@@ -403,37 +404,38 @@ def _with_elements(content: str, marks: list[SyntaxMark]) -> list[SyntaxMark]:
                 name, number, is_untranslated = open_elements.pop()
                 names[name] -= 1
             if is_untranslated:
-                del paired[number + 1 :]
-                paired[number] = paired[number]._replace(end=mark.end)
+                del paired_marks[number + 1 :]
+                paired_marks[number] = paired_marks[number]._replace(end=mark.end)
                 continue
-            paired[number], mark = paired[number]._replace(kind="open"), mark._replace(kind="close")
+            paired_marks[number] = paired_marks[number]._replace(kind="open")
+            mark = mark._replace(kind="close")
         elif token and token.name in HTML_BLOCKS and not is_kept(token, HTML_KEPT):
             mark = mark._replace(kind="division")
         elif token and token.kind == OPEN:
-            open_elements.append((token.name, len(paired), is_kept(token, HTML_KEPT)))
+            open_elements.append((token.name, len(paired_marks), is_kept(token, HTML_KEPT)))
             names[token.name] += 1
-        paired.append(mark)
-    return paired
+        paired_marks.append(mark)
+    return paired_marks
 
 
-def _without_text(content: str, marks: Sequence[SyntaxMark]) -> list[SyntaxMark]:
-    """Makes each element without words one code.
+def _merge_textless(content: str, marks: Sequence[SyntaxMark]) -> list[SyntaxMark]:
+    """Merges each element without words into one code.
 
     Such an element contains only codes, or a number directly after a word.
     """
     merged_marks: list[SyntaxMark] = []
-    open_elements: list[_Opened] = []
+    open_elements: list[_OpenElement] = []
     position = 0
     for mark in marks:
         has_text = has_letters(content[position : mark.start]) or mark.kind in ("hard", "division")
         position = mark.end
         if mark.kind == "character":
-            has_text = has_text or has_letters(_seen(content[mark.start : mark.end]))
+            has_text = has_text or has_letters(_char(content[mark.start : mark.end]))
         if open_elements:
             open_elements[-1].has_text |= has_text
             open_elements[-1].has_codes |= mark.kind == "code"
         if mark.kind == "open":
-            open_elements.append(_Opened(len(merged_marks)))
+            open_elements.append(_OpenElement(len(merged_marks)))
         elif mark.kind in ("close", "name") and open_elements:
             inner = open_elements.pop()
             start = merged_marks[inner.number].start
@@ -450,8 +452,8 @@ def _without_text(content: str, marks: Sequence[SyntaxMark]) -> list[SyntaxMark]
     return merged_marks
 
 
-def _with_private(content: str, marks: Sequence[SyntaxMark]) -> list[SyntaxMark]:
-    """Adds codes for characters of the text that would stand for tags."""
+def _with_private_codes(content: str, marks: Sequence[SyntaxMark]) -> list[SyntaxMark]:
+    """Adds codes for characters of the text that are stand-ins for tags elsewhere."""
     added_marks: list[SyntaxMark] = []
     position = 0
     for mark in (*marks, SyntaxMark(len(content), len(content), "")):
@@ -462,7 +464,7 @@ def _with_private(content: str, marks: Sequence[SyntaxMark]) -> list[SyntaxMark]
     return added_marks[:-1]
 
 
-def tags_replaced(text: str) -> str:
+def replace_tags(text: str) -> str:
     """Returns a translation with one character for each tag."""
     open_codes: list[int] = []
 
@@ -472,28 +474,28 @@ def tags_replaced(text: str) -> str:
             open_codes.append(number)
         return stand_in_of(number, bool(match[1]))
 
-    return unescape(MASK.sub(stand_in, text))
+    return unescape(PLAIN_TAG.sub(stand_in, text))
 
 
 def stand_in_of(number: int, is_close: bool) -> str:
     """Returns the character that stands for a tag of a code."""
-    return chr(min(_FIRST + 2 * number + is_close, 0x10FEFF))
+    return chr(min(_FIRST_STAND_IN + 2 * number + is_close, 0x10FEFF))
 
 
 def mark_of(
     character: str, codes: Sequence[tuple[SyntaxMark, SyntaxMark | None]]
 ) -> SyntaxMark | None:
     """Returns the mark for which a character stands; None = it is text."""
-    number, is_close = divmod(ord(character) - _FIRST, 2)
+    number, is_close = divmod(ord(character) - _FIRST_STAND_IN, 2)
     return codes[number][is_close] if 0 <= number < len(codes) else None
 
 
-def tags_in(text: str) -> list[str]:
+def stand_ins_in(text: str) -> list[str]:
     """Returns the characters that stand for tags."""
     return _STAND_IN.findall(text)
 
 
-def tags_of(codes: Sequence[tuple[SyntaxMark, SyntaxMark | None]]) -> list[str]:
+def stand_ins_of(codes: Sequence[tuple[SyntaxMark, SyntaxMark | None]]) -> list[str]:
     """Returns the characters that stand for the tags of codes, in order."""
     return [
         stand_in_of(number, bool(is_close))

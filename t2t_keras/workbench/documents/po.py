@@ -17,14 +17,14 @@ from t2t_keras.workbench.documents.document import (
     SpanDocument,
     Text,
     Unit,
-    checked_languages,
-    decoded,
-    replaced,
+    apply_changes,
+    decode_file,
+    resolve_languages,
 )
 from t2t_keras.workbench.documents.software_strings import (
+    divide_messages,
     find_accelerators,
-    markup_of_message,
-    with_branches,
+    format_of_message,
 )
 
 _TOKEN = re.compile(
@@ -32,7 +32,7 @@ _TOKEN = re.compile(
     r"""|(?P<index>\[\s*\d{1,3}\s*\])|(?P<keyword>[a-z_]+)"""
 )
 # The keywords that may precede each keyword in its entry.
-_BEFORE = {
+_ALLOWED_BEFORE = {
     "msgctxt": set(),
     "msgid": {"msgctxt"},
     "msgid_plural": {"msgid"},
@@ -45,19 +45,19 @@ _END_OF_LINE = re.compile(r"\r\n|\r|\n|$")
 _BLANK_LINE = re.compile(r"(?>\r\n|\r|\n)[^\S\r\n]*[\r\n]")
 _BYTE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|([0-7]{1,3}))")
 _CONTROLS = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
-_ESCAPED = str.maketrans({sign: f"\\{name}" for name, sign in _CONTROLS.items()})
-_WIDTH = 77
+_ESCAPE_TABLE = str.maketrans({sign: f"\\{name}" for name, sign in _CONTROLS.items()})
+_MAX_WIDTH = 77
 _WORDS = re.compile(r"\S*\s*")
-# In order: "one" only for 1 as in English; also for 0 as in French; no plural; Slavic languages ...
-_TWO = "nplurals=2; plural=(n != 1);"
-_FEW = "n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2"
+# Plural rules. First: one form for 1 (English); one form for 0 and 1 (French); a single form.
+_ENGLISH_RULE = "nplurals=2; plural=(n != 1);"
+_FEW_OR_MANY = "n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2"
 _RULES = {
-    _TWO: "af bg bn ca da de el en eo es et eu fi fy gl gu he hi hu ia it kn ku lb ml mn mr nb ne "
-    "nl nn no pa pt rm si sq sv sw ta te ur yi",
+    _ENGLISH_RULE: "af bg bn ca da de el en eo es et eu fi fy gl gu he hi hu ia it kn ku lb "
+    "ml mn mr nb ne nl nn no pa pt rm si sq sv sw ta te ur yi",
     "nplurals=2; plural=(n > 1);": "am br fa fil fr hy ln mg mi oc pt_br ti tr uz wa",
     "nplurals=1; plural=0;": "ay bo id ja ka kk km ko ky lo ms my su th tt ug vi wo zh",
-    f"nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : {_FEW});": "be bs hr ru sr uk",
-    f"nplurals=3; plural=(n==1 ? 0 : {_FEW});": "pl",
+    f"nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : {_FEW_OR_MANY});": "be bs hr ru sr uk",
+    f"nplurals=3; plural=(n==1 ? 0 : {_FEW_OR_MANY});": "pl",
     "nplurals=3; plural=(n==1 ? 0 : n>=2 && n<=4 ? 1 : 2);": "cs sk",
     "nplurals=3; plural=(n%10==1 && n%100!=11 ? 0 : n%10>=2 && (n%100<10 || n%100>=20) ? 1 : 2);": (
         "lt"
@@ -68,14 +68,14 @@ _RULES = {
     "nplurals=6; plural=(n==0 ? 0 : n==1 ? 1 : n==2 ? 2 : n%100>=3 && n%100<=10 ? 3 : "
     "n%100>=11 ? 4 : 5);": "ar",
 }
-_BY_LANGUAGE = {language: rule for rule, names in _RULES.items() for language in names.split()}
-_HEADER = re.compile(r"\s*nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;]{1,1000});?\s*")
-# Enough numbers for all forms of any rule.
-_NUMBERS = range(201)
+_LANGUAGE_RULES = {language: rule for rule, names in _RULES.items() for language in names.split()}
+_PLURAL_HEADER = re.compile(r"\s*nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;]{1,1000});?\s*")
+# Numbers that between them need all forms of any rule.
+_TEST_NUMBERS = range(201)
 _CHARSET = re.compile(rb'("Content-Type:[^"\n]*charset=)([\w.:-]+)', re.IGNORECASE)
-# Messages for the names of translators, of KDE and of GNOME.
-_CREDITS = {"NAME OF TRANSLATORS", "EMAIL OF TRANSLATORS"}
-_CREDITS_TEXT = {"translator-credits", "translator_credits"}
+# Messages that stand for the names of translators: in KDE by context, in GNOME by text.
+_CREDITS_CONTEXTS = {"NAME OF TRANSLATORS", "EMAIL OF TRANSLATORS"}
+_CREDITS_SOURCES = {"translator-credits", "translator_credits"}
 _CONTENT_TYPE = "Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n"
 # Everything that is a directive in one of gettext's formats.
 _DIRECTIVE = re.compile(
@@ -83,8 +83,8 @@ _DIRECTIVE = re.compile(
     r"|\{[^{}]*\}|[{}][^{}]*|</?[A-Za-z][^<>]*>",
     re.DOTALL,
 )
-_NUMBERED = re.compile(r"%L?\d{1,2}|%n")
-_HAS_NAME = re.compile(r"%(?:[({<]|\d+\$|L?\d|n)|[{}$<]")
+_NUMBERED_DIRECTIVE = re.compile(r"%L?\d{1,2}|%n")
+_MOVABLE_DIRECTIVE = re.compile(r"%(?:[({<]|\d+\$|L?\d|n)|[{}$<]")
 
 
 class MalformedError(Exception):
@@ -106,9 +106,9 @@ class Entry:
       targets: msgstr by plural form; the key is None in an entry without a plural.
       flags: flags in its comments, such as "fuzzy".
       start: start of its last block of comments; without comments, of its first line.
-      lines: (start, end) of comments with flags or with the previous message.
-      message: start of its first line that is not a comment.
-      translations: (start, end) of all its msgstr.
+      comments: (start, end) of comments with flags or with the previous message.
+      message_start: start of its first line that is not a comment.
+      translations_span: (start, end) of all its msgstr.
     """
 
     context: str | None = None
@@ -117,9 +117,9 @@ class Entry:
     targets: dict[int | None, str] = dataclasses.field(default_factory=dict)
     flags: list[str] = dataclasses.field(default_factory=list)
     start: int = -1
-    lines: list[tuple[int, int]] = dataclasses.field(default_factory=list)
-    message: int = -1
-    translations: tuple[int, int] = (-1, -1)
+    comments: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    message_start: int = -1
+    translations_span: tuple[int, int] = (-1, -1)
 
     @property
     def is_header(self) -> bool:
@@ -155,11 +155,11 @@ class _Reader:
             kind = token.lastgroup
             is_new = kind == "comment" or token[0] in ("msgctxt", "msgid", "domain")
             if is_new and self.targets and (kind != "comment" or self._begins_entry(token)):
-                yield self._finished(token.start())
+                yield self._finish_entry(token.start())
             getattr(self, f"_{kind}")(token)
             self.last_end = self.last_end if kind == "space" else position
         if self.keyword:
-            yield self._finished(position)
+            yield self._finish_entry(position)
 
     def _begins_entry(self, comment: re.Match) -> bool:
         """Returns whether a comment belongs to the next entry."""
@@ -171,7 +171,7 @@ class _Reader:
             self.inner_comments_end = end
         return False
 
-    def _finished(self, position: int) -> Entry:
+    def _finish_entry(self, position: int) -> Entry:
         if not self.num_strings or self.keyword != "msgstr":
             raise MalformedError("an entry without msgstr", position)
         texts = {keyword: "".join(strings) for keyword, strings in self.texts.items()}
@@ -203,10 +203,10 @@ class _Reader:
             self.entry.flags += [flag.strip() for flag in token[0][2:].split(",") if flag.strip()]
         if token[0].startswith(("#,", "#|")):
             end = _END_OF_LINE.search(self.text, token.end())
-            self.entry.lines.append((token.start(), end.end() if end else len(self.text)))
+            self.entry.comments.append((token.start(), end.end() if end else len(self.text)))
 
     def _keyword(self, token: re.Match) -> None:
-        name, allowed_before = token[0], _BEFORE.get(token[0])
+        name, allowed_before = token[0], _ALLOWED_BEFORE.get(token[0])
         if allowed_before is None:
             raise MalformedError(f"'{name[:40]}' is not a keyword", token.start())
         if self.keyword and (self.keyword not in allowed_before or not self.num_strings):
@@ -215,15 +215,16 @@ class _Reader:
             if name in ("msgid_plural", "msgstr"):
                 raise MalformedError(f"{name} without msgid", token.start())
             is_first = self.last_end <= self.line_start
-            self.entry.message = self.line_start if is_first else token.start()
-            self.entry.start = self.entry.message if self.entry.start < 0 else self.entry.start
-        if name == "msgstr" and self.entry.translations[0] < 0:
-            self.entry.translations = token.start(), token.end()
+            self.entry.message_start = self.line_start if is_first else token.start()
+            if self.entry.start < 0:
+                self.entry.start = self.entry.message_start
+        if name == "msgstr" and self.entry.translations_span[0] < 0:
+            self.entry.translations_span = token.start(), token.end()
         self.keyword, self.form, self.num_strings = name, None, 0
 
     def _index(self, token: re.Match) -> None:
         if self.keyword != "msgstr" or self.num_strings or self.form is not None:
-            raise MalformedError("an index that is not of msgstr", token.start())
+            raise MalformedError("an index that does not follow msgstr", token.start())
         self.form = int(token[0][1:-1])
 
     def _string(self, token: re.Match) -> None:
@@ -233,7 +234,7 @@ class _Reader:
             self.keyword, self.entry = "", Entry()
         elif self.keyword == "msgstr":
             self.targets.setdefault(self.form, []).append(text)
-            self.entry.translations = self.entry.translations[0], token.end()
+            self.entry.translations_span = self.entry.translations_span[0], token.end()
         elif self.keyword:
             self.texts.setdefault(self.keyword, []).append(text)
         else:
@@ -244,12 +245,12 @@ def entries_of(text: str) -> list[Entry]:
     """Returns the entries of a PO file, without obsolete ones.
 
     Raises:
-      MalformedError: the file is one that msgfmt would reject.
+      MalformedError: msgfmt would reject the file.
     """
     return list(_Reader(text).entries())
 
 
-def changes_of(
+def entry_changes(
     text: str,
     entry: Entry,
     translations: Sequence[tuple[str, str]],
@@ -274,16 +275,16 @@ def changes_of(
     new_line = f"#, {', '.join(flags)}{newline}" * bool(flags)
     is_same = set(flags) == set(entry.flags)
     has_flags = False
-    for start, end in entry.lines:
+    for start, end in entry.comments:
         is_flags = text.startswith("#,", start)
         if not (is_flags and is_same):
             changes.append((start, end, new_line if is_flags and not has_flags else ""))
         has_flags |= is_flags
     if new_line and not has_flags:
-        is_first = entry.message == 0 or text[entry.message - 1] in "\r\n"
+        is_first = entry.message_start == 0 or text[entry.message_start - 1] in "\r\n"
         new_line = new_line if is_first else newline + new_line
-        changes.append((entry.message, entry.message, new_line))
-    start, end = entry.translations
+        changes.append((entry.message_start, entry.message_start, new_line))
+    start, end = entry.translations_span
     inner_comments = re.findall(r"[\n\r]\s*(#[^\n\r]*)", text[start:end])
     lines = [line for keyword, target in translations for line in field_lines(keyword, target)]
     return [*changes, (start, end, newline.join([*inner_comments, *lines]))]
@@ -292,25 +293,25 @@ def changes_of(
 def unescape(text: str) -> str:
     """Returns the text of a PO string without quotes."""
 
-    def control(match: re.Match) -> str:
+    def unescaped(match: re.Match) -> str:
         if match[1]:
-            codes = (int(x or octal, 16 if x else 8) for x, octal in _BYTE.findall(match[1]))
-            return bytes(code & 255 for code in codes).decode("utf-8", "replace")
+            byte_values = (int(x or octal, 16 if x else 8) for x, octal in _BYTE.findall(match[1]))
+            return bytes(code & 255 for code in byte_values).decode("utf-8", "replace")
         return _CONTROLS.get(match[2], match[0])
 
-    return _ESCAPE.sub(control, text) if "\\" in text else text
+    return _ESCAPE.sub(unescaped, text) if "\\" in text else text
 
 
 def field_lines(keyword: str, text: str) -> list[str]:
     """Returns the lines of a string, wrapped and broken at line feeds like msgcat's."""
-    parts = [part.translate(_ESCAPED) for part in re.findall(r"[^\n]*\n|[^\n]+", text)] or [""]
-    if len(parts) == 1 and len(keyword) + len(parts[0]) + 3 <= _WIDTH + 2:
+    parts = [part.translate(_ESCAPE_TABLE) for part in re.findall(r"[^\n]*\n|[^\n]+", text)] or [""]
+    if len(parts) == 1 and len(keyword) + len(parts[0]) + 3 <= _MAX_WIDTH + 2:
         return [f'{keyword} "{parts[0]}"']
     lines = [f'{keyword} ""']
     for part in parts:
         line = ""
         for word in _WORDS.findall(part):
-            if line and len(line) + len(word) > _WIDTH:
+            if line and len(line) + len(word) > _MAX_WIDTH:
                 lines.append(f'"{line}"')
                 line = ""
             line += word
@@ -322,17 +323,17 @@ class PluralForms(NamedTuple):
     """The number of plural forms, and the forms that are used only for the number 1."""
 
     number: int
-    only_one: frozenset[int]
+    forms_for_one: frozenset[int]
 
 
 def plural_forms(header: str) -> PluralForms | None:
     """Returns the plural forms of a Plural-Forms header; None = it is invalid."""
-    if not (match := _HEADER.fullmatch(header)):
+    if not (match := _PLURAL_HEADER.fullmatch(header)):
         return None
     count = int(match[1])
     try:
         form = gettext.c2py(match[2])
-        forms = [form(number) for number in _NUMBERS]
+        forms = [form(number) for number in _TEST_NUMBERS]
     except (ValueError, ZeroDivisionError, RecursionError):
         return None
     if not count or not all(0 <= form < count for form in forms):
@@ -341,68 +342,64 @@ def plural_forms(header: str) -> PluralForms | None:
     return PluralForms(count, frozenset({forms[1]} - not_only_one))
 
 
-def default_header(language: str) -> str:
+def default_rule(language: str) -> str:
     """Returns the Plural-Forms header of a language; "" = unknown."""
     language = language.lower().replace("-", "_")
-    return _BY_LANGUAGE.get(language) or _BY_LANGUAGE.get(language.partition("_")[0], "")
+    return _LANGUAGE_RULES.get(language) or _LANGUAGE_RULES.get(language.partition("_")[0], "")
 
 
 def read_po(path: Path, languages: tuple[str, str], content: bytes) -> "PoDocument":
     """Returns a document with a unit for each message, and for each of its plural forms."""
     declared = _CHARSET.search(content)
-    text = decoded(path, content, declared[2].decode() if declared else "")
+    file = decode_file(path, content, declared[2].decode() if declared else "")
     try:
-        entries = entries_of(text.text)
+        entries = entries_of(file.text)
     except MalformedError as error:
-        line = text.text.count("\n", 0, error.position) + 1
+        line = file.text.count("\n", 0, error.position) + 1
         raise UserError(
             f"{path}:{line} is not valid PO: {error}. Run msgfmt -c for details.",
             code="malformed_po",
         ) from error
-    return PoDocument(path, languages, text, entries)
+    return PoDocument(path, languages, file, entries)
 
 
 class PoDocument(SpanDocument):
     """A PO file; `entries` exclude the headers."""
 
     def __init__(
-        self, path: Path, languages: tuple[str, str], text: Text, entries: Sequence[Entry]
+        self, path: Path, languages: tuple[str, str], file: Text, entries: Sequence[Entry]
     ):
         self.headers = [entry for entry in entries if entry.is_header]
         self.entries = [entry for entry in entries if not entry.is_header]
         fields = self.headers[0].fields() if self.headers else {}
-        named = "", fields.get("Language", "")
-        super().__init__(path, checked_languages(path, named, languages), text)
+        declared = "", fields.get("Language", "")
+        super().__init__(path, resolve_languages(path, declared, languages), file)
         header = fields.get("Plural-Forms", "")
-        self.plural_header = "" if plural_forms(header) else default_header(self.languages[1])
+        self.plural_header = "" if plural_forms(header) else default_rule(self.languages[1])
         self.forms = plural_forms(self.plural_header or header)
-        self.of_entry: list[list[tuple[str, Unit]]] = list(map(self._units_of, self.entries))
-        self.add_units(unit for units in self.of_entry for _, unit in units)
+        self.units_by_entry: list[list[tuple[str, Unit]]] = list(map(self._units_of, self.entries))
+        self.add_units(unit for units in self.units_by_entry for _, unit in units)
         find_accelerators(self.units, fields.get("X-Accelerator-Marker", ""))
 
     def _units_of(self, entry: Entry) -> list[tuple[str, Unit]]:
         """Returns (keyword, unit) for each translation of an entry."""
-        if entry.context in _CREDITS or entry.source in _CREDITS_TEXT:
+        if entry.context in _CREDITS_CONTEXTS or entry.source in _CREDITS_SOURCES:
             self.left_out["names of translators"] += 1
             return []
         if entry.plural is None:
             target = entry.targets.get(None) or entry.targets.get(0, "")
-            units = with_branches(self, [_unit(entry, entry.source, target, None)])
+            units = divide_messages(self, [_unit(entry, entry.source, target, None)])
             return [("msgstr", unit) for unit in units]
         if not self.forms:
             self.left_out["plurals without a Plural-Forms header"] += 1
             return []
-        return [
-            (
-                f"msgstr[{form}]",
-                _unit(
-                    entry,
-                    entry.source if form in self.forms.only_one else entry.plural,
-                    entry.targets.get(form, ""),
-                    form,
-                ),
-            )
+        sources = [
+            entry.source if form in self.forms.forms_for_one else entry.plural
             for form in range(self.forms.number)
+        ]
+        return [
+            (f"msgstr[{form}]", _unit(entry, source, entry.targets.get(form, ""), form))
+            for form, source in enumerate(sources)
         ]
 
     def changes(self) -> list[Change]:
@@ -410,7 +407,7 @@ class PoDocument(SpanDocument):
         newline = next(iter(re.findall(r"\r\n|\n|\r", self.file.text)), "\n")
         changes = [
             change
-            for entry, units in zip(self.entries, self.of_entry, strict=True)
+            for entry, units in zip(self.entries, self.units_by_entry, strict=True)
             if any(unit.match for _, unit in units)
             for change in _changes(self.file.text, entry, units, newline)
         ]
@@ -418,11 +415,11 @@ class PoDocument(SpanDocument):
 
     def content(self) -> bytes:
         """See `Document`."""
-        text = replaced(self.file.text, self.changes())
+        text = apply_changes(self.file.text, self.changes())
         try:
-            return self.file.encoded(text)
+            return self.file.encode(text)
         except UnicodeEncodeError:
-            # Also declare it in the header.
+            # Use UTF-8 instead, and declare it in the header.
             return _CHARSET.sub(rb"\1UTF-8", text.encode(), count=1)
 
     def _header_changes(self, newline: str) -> list[Change]:
@@ -445,18 +442,18 @@ class PoDocument(SpanDocument):
         if text == old:
             return []
         flags = [flag for flag in header.flags if flag != "fuzzy"]
-        return changes_of(self.file.text, header, [("msgstr", text)], flags, [], newline)
+        return entry_changes(self.file.text, header, [("msgstr", text)], flags, [], newline)
 
 
 def _unit(entry: Entry, source: str, target: str, form: int | None) -> Unit:
     formats = [flag for flag in entry.flags if flag.endswith("-format")]
     pattern = _DIRECTIVE if formats else None
     if formats and set(formats) <= {"kde-format", "qt-format"}:
-        pattern = _NUMBERED
+        pattern = _NUMBERED_DIRECTIVE
     return Unit(
         source,
         target,
-        markup_of_message(source),
+        format_of_message(source),
         bool(target) and "fuzzy" not in entry.flags,
         entry.context,
         keeps_lines=True,
@@ -466,12 +463,12 @@ def _unit(entry: Entry, source: str, target: str, form: int | None) -> Unit:
 
 
 def _is_safe(source: str, directive: re.Pattern | None, target: str) -> bool:
-    """Returns whether msgfmt -c surely accepts a translation.
+    """Returns whether msgfmt -c is sure to accept a translation.
 
     Stricter than msgfmt, for which fewer signs are directives.
     """
-    for ends in (str.startswith, str.endswith):
-        if ends(source, "\n") != ends(target, "\n"):
+    for has_edge in (str.startswith, str.endswith):
+        if has_edge(source, "\n") != has_edge(target, "\n"):
             return False
     if not directive:
         return True
@@ -479,7 +476,7 @@ def _is_safe(source: str, directive: re.Pattern | None, target: str) -> bool:
     tags = [sorted(sign for sign in side if sign[0] == "<") for side in directives]
     directives = [[sign for sign in side if sign[0] != "<"] for side in directives]
     # Numbered and named directives may change places.
-    if all(map(_HAS_NAME.match, directives[0])):
+    if all(map(_MOVABLE_DIRECTIVE.match, directives[0])):
         directives = list(map(sorted, directives))
     return directives[0] == directives[1] and tags[0] == tags[1]
 
@@ -496,4 +493,4 @@ def _changes(text: str, entry: Entry, units: list[tuple[str, Unit]], newline: st
         for suggestion in suggestions.values()
     ]
     translations = [(keyword, unit.target) for keyword, unit in units]
-    return changes_of(text, entry, translations, flags, comments, newline)
+    return entry_changes(text, entry, translations, flags, comments, newline)

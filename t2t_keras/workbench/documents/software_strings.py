@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from t2t_keras.workbench.documents.document import Document, Piece, Unit, markup_of
+from t2t_keras.workbench.documents.document import Document, Piece, Unit, format_of
 from t2t_keras.workbench.markup.tokens import (
     CLOSE,
     EMPTY,
@@ -25,19 +25,19 @@ _BRANCHED = re.compile(r"\{\s*[\w.\-]+\s*,\s*(plural|selectordinal|select|choice
 _OFFSET = re.compile(r"\s*offset\s*:\s*\d+")
 _BRANCH = re.compile(r"\s*(?:=\d+|[\w\-]+)\s*\{")
 _END = re.compile(r"\s*\}")
-# An apostrophe quotes only before one of these signs.
+# In ICU messages, an apostrophe quotes only before one of these signs.
 _SIGN = re.compile(r"''|'[{}#|][^']*(?:'|$)|[{}]")
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*+)[^<>]*?(/?)>")
 _MAX_DEPTH = 20
-_MARKS = "_&"
+_ACCELERATOR_MARKS = "_&"
 # Labels such as "_Save as...", which show that an untranslated file uses accelerators.
 _SURE_LABEL = re.compile(r"[_&](?=[A-Z0-9])\S+(?:\s\S+){0,3}")
-_STAYS = "messages of ICU with text around their branches"
-_TAGS = {OPEN, CLOSE, EMPTY}
+_UNREADABLE_REASON = "messages of ICU with text around their branches"
+_TAG_KINDS = {OPEN, CLOSE, EMPTY}
 # Elements without content that are common without attributes.
-_BARE = {"br", "hr", "wbr"}
-# Elements that need no closing tag in HTML, and the text before them: no space after a word.
-_LEFT_OPEN = {"p", "li", "dt", "dd"}
+_BARE_ELEMENTS = {"br", "hr", "wbr"}
+# Elements that HTML need not close. Before them there is no space, unless a sign precedes it.
+_UNCLOSED = {"p", "li", "dt", "dd"}
 _BEFORE_BLOCK = re.compile(r"(?:^|\w|[.!?:;)>\u2026]\s*)$")
 
 
@@ -65,40 +65,40 @@ def pieces_of(message: str) -> list[str | Piece] | None:
     if not has_branches(message):
         return None
     try:
-        pieces, end = _message(message, 0, False, 0)
+        pieces, end = _parse(message, 0, False, 0)
     except _UnreadableError:
         return []
     return pieces if end == len(message) else []
 
 
-def _message(text: str, start: int, is_counted: bool, depth: int) -> tuple[list[str | Piece], int]:
+def _parse(text: str, start: int, is_counted: bool, depth: int) -> tuple[list[str | Piece], int]:
     """Returns the pieces of a message from `start` on, and the end of the message."""
     parts: list[str | _Argument] = []
-    position = begin = start
+    position = text_start = start
     while (sign := _SIGN.search(text, position)) and sign[0] != "}":
         position = sign.end()
         if sign[0] != "{":
             continue
         if branched := _BRANCHED.match(text, sign.start()):
-            parts.append(text[begin : sign.start()])
+            parts.append(text[text_start : sign.start()])
             argument, position = _argument(text, branched, is_counted, depth + 1)
             parts.append(argument)
-            begin = position
+            text_start = position
         else:
-            position = _after_argument(text, sign.start())
+            position = _argument_end(text, sign.start())
     end = sign.start() if sign else len(text)
-    parts.append(text[begin:end])
-    return list(_joined(parts, is_counted)), end
+    parts.append(text[text_start:end])
+    return list(_join(parts, is_counted)), end
 
 
-def _joined(parts: list[str | _Argument], is_counted: bool) -> Iterator[str | Piece]:
+def _join(parts: list[str | _Argument], is_counted: bool) -> Iterator[str | Piece]:
     for part in parts:
         if isinstance(part, _Argument):
             yield from part.pieces
         elif not has_words(_TAG.sub("", part)):
             yield part
         elif len(parts) == 1:
-            yield _branch(part, is_counted)
+            yield _branch_piece(part, is_counted)
         else:
             raise _UnreadableError
 
@@ -110,20 +110,20 @@ def _argument(text: str, branched: re.Match, is_counted: bool, depth: int) -> tu
     if offset := _OFFSET.match(text, position):
         position = offset.end()
     pieces: list[str | Piece] = []
-    begin = branched.start()
+    piece_start = branched.start()
     while branch := _BRANCH.match(text, position):
-        pieces.append(text[begin : branch.end()])
-        inner, begin = _message(text, branch.end(), is_counted or kind != "select", depth)
-        if text[begin : begin + 1] != "}":
+        pieces.append(text[piece_start : branch.end()])
+        inner, piece_start = _parse(text, branch.end(), is_counted or kind != "select", depth)
+        if text[piece_start : piece_start + 1] != "}":
             raise _UnreadableError
         pieces += inner
-        position = begin + 1
+        position = piece_start + 1
     if not pieces or not (end := _END.match(text, position)):
         raise _UnreadableError
-    return _Argument([*pieces, text[begin : end.end()]]), end.end()
+    return _Argument([*pieces, text[piece_start : end.end()]]), end.end()
 
 
-def _after_argument(text: str, start: int) -> int:
+def _argument_end(text: str, start: int) -> int:
     """Returns the end of an argument without branches, such as {name} or {date, date, short}."""
     depth = 0
     for sign in _SIGN.finditer(text, start):
@@ -133,8 +133,8 @@ def _after_argument(text: str, start: int) -> int:
     raise _UnreadableError
 
 
-def _branch(text: str, is_counted: bool) -> Piece:
-    """Returns the piece of a branch, in which # stands for the number where it `is_counted`."""
+def _branch_piece(text: str, is_counted: bool) -> Piece:
+    """Returns a branch as a piece; if it `is_counted`, # stands for the number in it."""
     open_tags: list[str] = []
     for is_closing, name, is_empty in _TAG.findall(text):
         if is_closing and (not open_tags or open_tags.pop() != name):
@@ -146,21 +146,21 @@ def _branch(text: str, is_counted: bool) -> Piece:
     signs = {sign[0][:2] for sign in _SIGN.finditer(text)}
     has_quotes = any(sign[0] == "'" and sign != "''" for sign in signs)
     if has_quotes:
-        return Piece(text, lambda translation: _if_like(text, translation))
-    doubles = "''" in signs and "'" not in text.replace("''", "")
-    seen = text.replace("''", "'") if doubles else text
+        return Piece(text, lambda translation: _if_same(text, translation))
+    doubles_quotes = "''" in signs and "'" not in text.replace("''", "")
+    visible_text = text.replace("''", "'") if doubles_quotes else text
     if is_counted:
-        seen = seen.replace("#", "{#}")
+        visible_text = visible_text.replace("#", "{#}")
 
-    def written(translation: str) -> str:
+    def write(translation: str) -> str:
         # Double the apostrophes if the message does, and those that would quote.
-        translation = re.sub("'" if doubles else "'(?=[{}#])", "''", translation)
-        return _if_like(text, translation.replace("{#}", "#") if is_counted else translation)
+        translation = re.sub("'" if doubles_quotes else "'(?=[{}#])", "''", translation)
+        return _if_same(text, translation.replace("{#}", "#") if is_counted else translation)
 
-    return Piece(seen, written)
+    return Piece(visible_text, write)
 
 
-def _if_like(text: str, translation: str) -> str:
+def _if_same(text: str, translation: str) -> str:
     """Returns a translation if it has the same arguments as the text, else the text."""
     return translation if _arguments(text) == _arguments(translation) is not None else text
 
@@ -173,50 +173,50 @@ def _arguments(text: str) -> list[str] | None:
             return None
         if sign[0] == "{":
             try:
-                position = _after_argument(text, sign.start())
+                position = _argument_end(text, sign.start())
             except _UnreadableError:
                 return None
             arguments.append(text[sign.start() : position])
     return sorted(arguments)
 
 
-def with_branches(document: Document, units: Iterable[Unit]) -> list[Unit]:
+def divide_messages(document: Document, units: Iterable[Unit]) -> list[Unit]:
     """Divides ICU messages with branches into pieces; skips and counts unreadable messages."""
     readable_units = []
     for unit in units:
         pieces = pieces_of(unit.source)
         if pieces == []:
-            document.left_out[_STAYS] += 1
+            document.left_out[_UNREADABLE_REASON] += 1
         else:
             unit.pieces = pieces or ()
             readable_units.append(unit)
     return readable_units
 
 
-def find_accelerators(units: Sequence[Unit], named: str = "") -> None:
+def find_accelerators(units: Sequence[Unit], declared_mark: str = "") -> None:
     """Removes the accelerator marks from labels, if the document uses accelerators.
 
-    It does if most translations of labels have the mark; or, without translations, if some short
-    labels begin with the mark.
+    A document uses a mark if most translations of its labels have it; or, without translations, if
+    a short label begins with it.
 
     Args:
       units: the units of a document.
-      named: the mark that the document declares; "" = none.
+      declared_mark: the mark that the document declares; "" = none.
     """
-    for mark in named or _MARKS:
+    for mark in declared_mark or _ACCELERATOR_MARKS:
         labels = [
             (unit, accelerator)
             for unit in units
             if unit.format == "text" and not unit.pieces
             if (accelerator := without_mark(unit.source, marks=mark)[1])
         ]
-        if named or _are_used(mark, [unit for unit, _ in labels]):
+        if declared_mark or _uses_mark(mark, [unit for unit, _ in labels]):
             for unit, accelerator in labels:
-                written = functools.partial(_with_mark, accelerator)
-                unit.pieces = [Piece(accelerator.text, written)]
+                write = functools.partial(_restore_mark, accelerator)
+                unit.pieces = [Piece(accelerator.text, write)]
 
 
-def _are_used(mark: str, labels: Sequence[Unit]) -> bool:
+def _uses_mark(mark: str, labels: Sequence[Unit]) -> bool:
     translated = [
         without_mark(unit.target, is_label=True, marks=mark)[1] is not None
         for unit in labels
@@ -227,32 +227,32 @@ def _are_used(mark: str, labels: Sequence[Unit]) -> bool:
     return any(_SURE_LABEL.fullmatch(unit.source.strip()) for unit in labels)
 
 
-def _with_mark(accelerator: Accelerator, translation: str) -> str:
+def _restore_mark(accelerator: Accelerator, translation: str) -> str:
     has_mark = without_mark(translation, is_label=True, marks=accelerator.mark)[1]
     return translation if has_mark else with_mark(translation, accelerator)
 
 
-def markup_of_message(text: str) -> str:
+def format_of_message(text: str) -> str:
     """Returns the format of a message: "html" if all its tags match, else "text".
 
     Tags such as in "Use `<style>` for the output" and "Open `<file>`" are words of the sentence.
     """
-    if markup_of(text) == "text":
+    if format_of(text) == "text":
         return "text"
     tokens = list(html_tokens(text))
     partners, ends = match_html(tokens)
     # An unclosed script or title contains everything that follows.
-    swallowing = {token.name for token in tokens if token.kind not in _TAGS}
-    empty = {token.name for token in tokens if token.kind == EMPTY}
+    raw_elements = {token.name for token in tokens if token.kind not in _TAG_KINDS}
+    empty_elements = {token.name for token in tokens if token.kind == EMPTY}
     texts_before = ["", *(token.raw[-20:] for token in tokens)]
     matches = [
         partner is not None
         or end > 0  # HTML ends the element without a tag.
-        or (token.kind == CLOSE and token.name in empty)
-        or (token.kind == OPEN and token.name in _LEFT_OPEN and _BEFORE_BLOCK.search(before))
-        or (_is_empty(token) and token.name not in swallowing)
+        or (token.kind == CLOSE and token.name in empty_elements)
+        or (token.kind == OPEN and token.name in _UNCLOSED and _BEFORE_BLOCK.search(before))
+        or (_is_empty(token) and token.name not in raw_elements)
         for before, token, partner, end in zip(texts_before, tokens, partners, ends, strict=False)
-        if token.kind in _TAGS
+        if token.kind in _TAG_KINDS
     ]
     return "html" if matches and all(matches) else "text"
 
@@ -260,5 +260,5 @@ def markup_of_message(text: str) -> str:
 def _is_empty(token: MarkupToken) -> bool:
     """Returns whether a tag's element has no content."""
     if token.kind == EMPTY:
-        return token.name in _BARE or "=" in token.raw or token.raw.endswith("/>")
+        return token.name in _BARE_ELEMENTS or "=" in token.raw or token.raw.endswith("/>")
     return token.kind == OPEN and token.raw.endswith("/>")

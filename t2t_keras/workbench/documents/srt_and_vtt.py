@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import INVISIBLE, has_letters
-from t2t_keras.workbench.documents.document import SpanDocument, Unit, decoded, markup_of
-from t2t_keras.workbench.documents.inline_codes import codes_differ
-from t2t_keras.workbench.documents.layout import divided, ends_line, unwrapped
+from t2t_keras.workbench.documents.document import SpanDocument, Unit, decode_file, format_of
+from t2t_keras.workbench.documents.inline_codes import codes_error
+from t2t_keras.workbench.documents.layout import divide_by_lengths, ends_line, unwrap
 from t2t_keras.workbench.markup.reading import Reader
 
 _HOURS = r"(?:(\d{1,3})[:.,](?=\d{1,2}[:.,]\d{1,2}(?!\d)))?"
@@ -27,35 +27,35 @@ _DASH = r"[-\u2010-\u2015\u2212>]"
 # Signs before and after a text that are not part of it.
 _LEAD = re.compile(rf"(?:[\s{_MUSIC}{INVISIBLE}]|{_OVERRIDE}|{_DASH}(?=\s*\S)|#(?=\s))*")
 _TAIL = re.compile(rf"(?:[\s{_MUSIC}{INVISIBLE}]|{_OVERRIDE})*\Z")
-_IN_TAIL = re.compile(rf"[\s{_MUSIC}{INVISIBLE}}}]")
-_BETWEEN = re.compile(f"[{_MUSIC}]+")
-# A speaker's name or a sound before the speech, which is a separate text.
+_TAIL_CHARACTER = re.compile(rf"[\s{_MUSIC}{INVISIBLE}}}]")
+_MUSIC_SIGNS = re.compile(f"[{_MUSIC}]+")
+# A speaker's name, or a sound, before the speech: a separate text.
 _LABEL = re.compile(r"([A-Z][A-Z0-9 .'#&-]{0,30}):(?=\s)|[\[(]([^\[\]()<>{}]*)[\])]")
 _NEXT_SPEAKER = re.compile(rf"(\r?\n[ \t]*)(?={_DASH}\s*\S)")
-# Codes within a text, which tags replace.
+# Codes within a text; tags replace them.
 _CODE = re.compile(rf"{_OVERRIDE}|\\[Nnh]|<\d+:[\d:.]+>")
-_STAND_IN = re.compile(r'<(?:br|wbr) i="(\d+)">')
-_TAG, _TAGS_PLACE = re.compile("<[^<>]*>"), "\ufdd0"  # not a character
+_CODE_TAG = re.compile(r'<(?:br|wbr) i="(\d+)">')
+_TAG, _TAG_STAND_IN = re.compile("<[^<>]*>"), "\ufdd0"  # not a character
 _BREAKS = (r"\N", r"\n")
 _MAX_PASSES = 4
-_MAX_SECONDS = 1.0
-_MAX_JOINED = 4
+_MAX_PAUSE_SECONDS = 1.0
+_MAX_JOINED_TEXTS = 4
 
 
 class _Text(NamedTuple):
     """A text of a subtitle, or of one of its speakers."""
 
     start: int  # offset in the file
-    end: int  # offset behind it
+    end: int  # offset after it
     text: str  # its text in one line
-    written: Callable[[str], str]  # lays out its translation in the same number of lines
+    write: Callable[[str], str]  # lays out its translation in the same number of lines
     begin_seconds: float  # inf = it cannot continue another subtitle
     end_seconds: float  # -inf = no subtitle can continue it
 
 
 def read_subtitles(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
     """Returns a document with a unit for each speaker, or for a sentence of several subtitles."""
-    document = SpanDocument(path, languages, decoded(path, content))
+    document = SpanDocument(path, languages, decode_file(path, content))
     text = document.file.text
     cues = list(_CUE.finditer(text))
     vtt = _VTT.match(text)
@@ -67,11 +67,11 @@ def read_subtitles(path: Path, languages: tuple[str, str], content: bytes) -> Sp
             code="not_subtitles",
         )
     group: list[_Text] = []
-    for text_of_cue in _texts(text, cues, bool(vtt)):
-        if group and not (len(group) < _MAX_JOINED and _goes_on(group[-1], text_of_cue)):
+    for cue_text in _texts(text, cues, bool(vtt)):
+        if group and not (len(group) < _MAX_JOINED_TEXTS and _continues(group[-1], cue_text)):
             _add(document, group)
             group = []
-        group.append(text_of_cue)
+        group.append(cue_text)
     if group:
         _add(document, group)
     return document
@@ -79,21 +79,22 @@ def read_subtitles(path: Path, languages: tuple[str, str], content: bytes) -> Sp
 
 def _texts(text: str, cues: list[re.Match], is_vtt: bool) -> Iterator[_Text]:
     ends = [*(cue.start() for cue in cues), len(text)][1:]
-    for cue, end in zip(cues, ends, strict=True):
-        empty = _EMPTY_LINE.search(text, cue.end(), end) if is_vtt else None
-        end = empty.start() if empty else end
-        turns = list(_NEXT_SPEAKER.finditer(text, cue.end(), end))
+    for cue, cue_end in zip(cues, ends, strict=True):
+        empty_line = _EMPTY_LINE.search(text, cue.end(), cue_end) if is_vtt else None
+        cue_end = empty_line.start() if empty_line else cue_end
+        turns = list(_NEXT_SPEAKER.finditer(text, cue.end(), cue_end))
         starts = [cue.end(), *(turn.end() for turn in turns)]
-        for start, stop in zip(starts, [*(turn.start() for turn in turns), end], strict=True):
-            spans = list(_spans(text, start, stop))
-            is_one = len(starts) == 1 and sum(is_speech for *_, is_speech in spans) == 1
-            for first, last, is_speech in spans:
-                masked, codes = _masked(text[first:last])
-                is_alone = is_one and is_speech and markup_of(masked) == "text"
-                line, lay_out = _unwrapped(masked)
+        turn_ends = [*(turn.start() for turn in turns), cue_end]
+        for turn_start, turn_end in zip(starts, turn_ends, strict=True):
+            spans = list(_spans(text, turn_start, turn_end))
+            has_one_speech = len(starts) == 1 and sum(is_speech for *_, is_speech in spans) == 1
+            for start, end, is_speech in spans:
+                masked, codes = _mask_codes(text[start:end])
+                is_alone = has_one_speech and is_speech and format_of(masked) == "text"
+                line, lay_out = _unwrap(masked)
                 yield _Text(
-                    first,
-                    last,
+                    start,
+                    end,
                     line,
                     _with_codes(lay_out, codes),
                     _seconds(cue.groups()[:4]) if is_alone else float("inf"),
@@ -105,7 +106,7 @@ def _spans(
     text: str, start: int, end: int, passes: int = _MAX_PASSES
 ) -> Iterator[tuple[int, int, bool]]:
     """Yields (start, end, whether it is speech) of the texts of a speaker."""
-    start, end = _trimmed(text, start, end)
+    start, end = _trim(text, start, end)
     if not passes:
         if has_letters(text[start:end]):
             yield start, end, True
@@ -117,29 +118,29 @@ def _spans(
             yield *label.span(group), False
         yield from _spans(text, label.end(), end, passes - 1)
         return
-    between = [match.span() for match in _BETWEEN.finditer(text, start, end)]
-    starts, ends = [start, *(last for _, last in between)], [*(first for first, _ in between), end]
+    music = [match.span() for match in _MUSIC_SIGNS.finditer(text, start, end)]
+    starts, ends = [start, *(span[1] for span in music)], [*(span[0] for span in music), end]
     for first, last in zip(starts, ends, strict=True):
-        for begin, stop in Reader(text[first:last]).spans():
-            begin, stop = first + begin, first + stop
-            if (begin, stop) == (start, end):
+        for span_start, span_end in Reader(text[first:last]).spans():
+            span_start, span_end = first + span_start, first + span_end
+            if (span_start, span_end) == (start, end):
                 yield start, end, True
             else:
-                yield from _spans(text, begin, stop, passes - 1)
+                yield from _spans(text, span_start, span_end, passes - 1)
 
 
-def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     lead = _LEAD.match(text, start, end)
     start = lead.end() if lead else start
-    while end > start and (_IN_TAIL.match(text[end - 1]) or text.endswith(" #", start, end)):
-        begin = text.rfind("{", start, end) if text[end - 1] == "}" else end - 1
-        if text[end - 1] == "}" and not (begin >= 0 and _TAIL.match(text, begin, end)):
+    while end > start and (_TAIL_CHARACTER.match(text[end - 1]) or text.endswith(" #", start, end)):
+        sign_start = text.rfind("{", start, end) if text[end - 1] == "}" else end - 1
+        if text[end - 1] == "}" and not (sign_start >= 0 and _TAIL.match(text, sign_start, end)):
             break
-        end = begin
+        end = sign_start
     return start, end
 
 
-def _masked(raw: str) -> tuple[str, list[str]]:
+def _mask_codes(raw: str) -> tuple[str, list[str]]:
     """Returns a text with tags for its codes, and the codes."""
     codes: list[str] = []
 
@@ -150,29 +151,29 @@ def _masked(raw: str) -> tuple[str, list[str]]:
     return _CODE.sub(tag, raw), codes
 
 
-def _unwrapped(text: str) -> tuple[str, Callable[[str], str]]:
-    """Like `unwrapped`, but never breaks a line inside a tag."""
-    line, plain = unwrapped(text)
-    if not _TAG.search(text) or _TAGS_PLACE in text:
-        return line, plain
-    _, lay_out = unwrapped(_TAG.sub(_TAGS_PLACE, text))
+def _unwrap(text: str) -> tuple[str, Callable[[str], str]]:
+    """Like `unwrap`, but never breaks a line inside a tag."""
+    line, lay_out_plain = unwrap(text)
+    if not _TAG.search(text) or _TAG_STAND_IN in text:
+        return line, lay_out_plain
+    _, lay_out = unwrap(_TAG.sub(_TAG_STAND_IN, text))
 
-    def written(text: str) -> str:
+    def write(text: str) -> str:
         tags = iter(_TAG.findall(text))
-        laid_out = lay_out(_TAG.sub(_TAGS_PLACE, text.replace(_TAGS_PLACE, "")))
-        return re.sub(_TAGS_PLACE, lambda match: next(tags), laid_out)
+        laid_out = lay_out(_TAG.sub(_TAG_STAND_IN, text.replace(_TAG_STAND_IN, "")))
+        return re.sub(_TAG_STAND_IN, lambda match: next(tags), laid_out)
 
-    return line, written
+    return line, write
 
 
 def _with_codes(lay_out: Callable[[str], str], codes: list[str]) -> Callable[[str], str]:
-    def written(text: str) -> str:
-        numbers = sorted(int(match[1]) for match in _STAND_IN.finditer(text))
+    def write(text: str) -> str:
+        numbers = sorted(int(match[1]) for match in _CODE_TAG.finditer(text))
         if numbers != list(range(len(codes))):
-            raise codes_differ(len(codes), text)
-        return _STAND_IN.sub(lambda match: codes[int(match[1])], lay_out(text))
+            raise codes_error(len(codes), text)
+        return _CODE_TAG.sub(lambda match: codes[int(match[1])], lay_out(text))
 
-    return written if codes else lay_out
+    return write if codes else lay_out
 
 
 def _seconds(fields: tuple[str, ...]) -> float:
@@ -180,10 +181,10 @@ def _seconds(fields: tuple[str, ...]) -> float:
     return 3600 * hours + 60 * minutes + seconds + float(f"0.{fields[3] or 0}")
 
 
-def _goes_on(before: _Text, after: _Text) -> bool:
+def _continues(before: _Text, after: _Text) -> bool:
     """Returns whether a sentence continues in the next subtitle, soon after."""
     return (
-        after.begin_seconds - before.end_seconds <= _MAX_SECONDS
+        after.begin_seconds - before.end_seconds <= _MAX_PAUSE_SECONDS
         and not ends_line(before.text)
         and after.text[0].islower()
     )
@@ -191,12 +192,12 @@ def _goes_on(before: _Text, after: _Text) -> bool:
 
 def _add(document: SpanDocument, group: list[_Text]) -> None:
     text = " ".join(part.text for part in group)
-    unit = Unit(text, format=markup_of(text))
+    unit = Unit(text, format=format_of(text))
 
-    def written(text: str) -> list[str]:
+    def write(text: str) -> list[str]:
         # Lengths include the space after each part.
         lengths = [len(part.text) + 1 for part in group]
-        texts = divided(text, lengths) if group[1:] else [text]
-        return [part.written(new) for part, new in zip(group, texts, strict=True)]
+        texts = divide_by_lengths(text, lengths) if group[1:] else [text]
+        return [part.write(new) for part, new in zip(group, texts, strict=True)]
 
-    document.add_parts(unit, [(part.start, part.end) for part in group], written)
+    document.add_parts(unit, [(part.start, part.end) for part in group], write)

@@ -26,18 +26,18 @@ from t2t_keras.workbench.documents.document import (
     Suggestion,
     Unit,
     main_language,
-    needed_for,
     read_document,
+    report_missing_package,
     translated_name,
 )
-from t2t_keras.workbench.documents.layout import SentenceGroup, laid_out, sentence_groups
+from t2t_keras.workbench.documents.layout import SentenceGroup, sentence_groups, with_translations
 from t2t_keras.workbench.markup.translator import MarkupTranslator
 from t2t_keras.workbench.placeholders import has_words
 
 # Comparing longer texts takes long and seldom finds anything.
-_LONGEST = 1000
+_MAX_COMPARED_LENGTH = 1000
 # Number of texts translated together; more would make the progress bar jump.
-_AT_ONCE = 1024
+_TEXTS_AT_ONCE = 1024
 _TAG_OR_SPACE = re.compile(r"<[^<>]*>|\s+")
 
 
@@ -73,9 +73,9 @@ class TranslationMemory:
     def __init__(self, pairs: Iterable[tuple[str, str]], units: Iterable[Unit] = ()):
         self._targets: dict[str, str] = {}
         # Translations by (text, context, plural form); None = there are several.
-        self._of_units: dict[tuple[str, str | None, int | None], str | None] = {}
+        self._unit_targets: dict[tuple[str, str | None, int | None], str | None] = {}
         self._entries: set[tuple[str, str | None, int | None]] = set()
-        self._unsure: set[str] = set()
+        self._ambiguous_sources: set[str] = set()
         for source, target in pairs:
             self._add_lines(source, target)
         for unit in sorted(units, key=lambda unit: not unit.is_reviewed):
@@ -99,10 +99,10 @@ class TranslationMemory:
         is_new = source not in self._targets
         is_different = self._targets.setdefault(source, target) != target
         if unit and (is_different if unit.is_reviewed else is_new):
-            self._unsure.add(source)
+            self._ambiguous_sources.add(source)
         if unit and unit.is_reviewed:
-            is_unique = self._of_units.get(key, target) == target
-            self._of_units[key] = target if is_unique else None
+            is_unique = self._unit_targets.get(key, target) == target
+            self._unit_targets[key] = target if is_unique else None
 
     @classmethod
     def read(cls, path: str | Path, source: str, target: str) -> "TranslationMemory":
@@ -147,9 +147,9 @@ class TranslationMemory:
           form: plural form of its unit.
         """
         source = normalized(text.strip())
-        if (key := (source, context, form)) in self._of_units:
-            return self._of_units[key]
-        return None if source in self._unsure else self._targets.get(source)
+        if (key := (source, context, form)) in self._unit_targets:
+            return self._unit_targets[key]
+        return None if source in self._ambiguous_sources else self._targets.get(source)
 
     def fuzzy(self, text: str, least: float = 0.75) -> tuple[str, str, float] | None:
         """Returns the most similar text, its translation, and the similarity.
@@ -163,12 +163,12 @@ class TranslationMemory:
         text = normalized(text.strip())
         if not _is_comparable(text) or not least:
             return None
-        with needed_for("A translation memory"):
+        with report_missing_package("A translation memory"):
             from rapidfuzz import fuzz, process
 
         # Texts of other lengths cannot be that similar.
-        shortest = len(text) * least / (2 - least)
-        start = bisect.bisect_left(self._lengths, int(shortest))
+        min_length = len(text) * least / (2 - least)
+        start = bisect.bisect_left(self._lengths, int(min_length))
         end = bisect.bisect_right(self._lengths, len(text) * (2 - least) / least + 1)
         similar = process.extractOne(
             text, self._sources[start:end], scorer=fuzz.ratio, score_cutoff=100 * least
@@ -177,7 +177,7 @@ class TranslationMemory:
 
 
 def _is_comparable(text: str) -> bool:
-    return 0 < len(text) <= _LONGEST
+    return 0 < len(text) <= _MAX_COMPARED_LENGTH
 
 
 @dataclasses.dataclass(frozen=True)
@@ -190,8 +190,8 @@ class Report:
       fuzzy: translated by the model, with a similar text in the memory.
       existing: translated before.
       broken: translated by the model with wrong placeholders, which were repaired.
-      unsafe: with a translation that could break the program, and is marked for review; or that
-        the format cannot hold, so that the source stays.
+      unsafe: with a translation that could break the program, and is marked for review; or one
+        that the format cannot hold, so that the source stays.
       left_out: numbers of skipped texts, by reason.
     """
 
@@ -256,18 +256,18 @@ def translate_document(
     pending = [unit for unit in document.units if everything or not unit.is_translated]
     num_kept = len(document.units) - len(pending)
     jobs = [_UnitJob(unit, document.languages[0], memory) for unit in pending]
-    fuzzy = 0
+    num_fuzzy = 0
     for job in jobs:
-        if memory and job.missing and (similar := memory.fuzzy(job.unit.source, least)):
+        if memory and job.missing_texts and (similar := memory.fuzzy(job.unit.source, least)):
             job.unit.suggestions = [Suggestion(*similar)]
-            fuzzy += 1
-    missing = dict.fromkeys((job.unit.format, text) for job in jobs for text in job.missing)
+            num_fuzzy += 1
+    missing = dict.fromkeys((job.unit.format, text) for job in jobs for text in job.missing_texts)
     translations = _translate(missing, translator, confidence, progress)
-    broken = sum(job.finish(translations, final) for job in jobs)
-    known = sum(job.unit.match == "exact" for job in jobs)
-    unsafe = sum(unit.is_unsafe for unit in pending)
-    left_out = dict(document.left_out)
-    return Report(len(jobs) - known, known, fuzzy, num_kept, broken, unsafe, left_out)
+    num_broken = sum(job.finish(translations, final) for job in jobs)
+    num_exact = sum(job.unit.match == "exact" for job in jobs)
+    num_unsafe = sum(unit.is_unsafe for unit in pending)
+    counts = len(jobs) - num_exact, num_exact, num_fuzzy, num_kept, num_broken, num_unsafe
+    return Report(*counts, dict(document.left_out))
 
 
 class _UnitJob:
@@ -275,28 +275,28 @@ class _UnitJob:
 
     def __init__(self, unit: Unit, language: str, memory: TranslationMemory | None):
         self.unit = unit
-        self.known: dict[str, str] = {}
-        # The parts of each piece, and `Piece.written`.
+        self.known_targets: dict[str, str] = {}
+        # The parts of each piece, and `Piece.write`.
         self.pieces: list[tuple[Sequence[str | SentenceGroup], Callable[[str], str]]] = []
         text = unit.source.strip()
-        entry = unit.context, unit.form
+        place = unit.context, unit.form
         # In "xml", equal tags can stand for different codes in another unit.
-        self.whole = memory.exact(text, *entry) if memory and unit.format != "xml" else None
-        if self.whole is None:
+        self.exact_target = memory.exact(text, *place) if memory and unit.format != "xml" else None
+        if self.exact_target is None:
             is_plain = unit.format == "text"
             for piece in unit.pieces or [Piece(unit.source, str)]:
                 if isinstance(piece, str):
                     self.pieces.append(([piece], str))
                 else:
                     parts = sentence_groups(piece.text, language, is_plain, unit.keeps_lines)
-                    self.pieces.append((parts, piece.written))
+                    self.pieces.append((parts, piece.write))
             if memory and unit.format == "text":
                 for group in self.groups():
                     # Look up whole groups and single sentences.
                     for source in (group.line, *group.sentences):
-                        if (target := memory.exact(source, *entry)) is not None:
-                            self.known[source] = target
-        self.missing = list(self._missing())
+                        if (target := memory.exact(source, *place)) is not None:
+                            self.known_targets[source] = target
+        self.missing_texts = list(self._missing())
 
     def groups(self) -> Iterator[SentenceGroup]:
         parts = itertools.chain.from_iterable(parts for parts, _ in self.pieces)
@@ -305,36 +305,37 @@ class _UnitJob:
     def _missing(self) -> Iterator[str]:
         is_text = has_words if self.unit.format == "text" else has_letters
         for group in self.groups():
-            if group.line not in self.known:
+            if group.line not in self.known_targets:
                 yield from (
                     sentence
                     for sentence in group.sentences
-                    if sentence not in self.known and is_text(sentence)
+                    if sentence not in self.known_targets and is_text(sentence)
                 )
 
     def finish(self, translations: _Translations, final: bool) -> bool:
         """Sets the unit's translation and returns whether its placeholders were broken."""
-        if self.whole is not None:
+        if self.exact_target is not None:
             text = self.unit.source
             start, end = len(text) - len(text.lstrip()), len(text.rstrip())
-            self.unit.set(f"{text[:start]}{self.whole}{text[end:]}", "exact", 1.0, final)
+            self.unit.set(f"{text[:start]}{self.exact_target}{text[end:]}", "exact", 1.0, final)
             return False
-        new = {text: translations[self.unit.format, text] for text in self.missing}
-        texts = {text: translation.text for text, translation in new.items()} | self.known
-        text = "".join(written(laid_out(parts, texts)) for parts, written in self.pieces)
-        if self.unit.format != "text" and _letters(text) == _letters(self.unit.source):
+        results = {text: translations[self.unit.format, text] for text in self.missing_texts}
+        texts = {text: result.text for text, result in results.items()} | self.known_targets
+        text = "".join(write(with_translations(parts, texts)) for parts, write in self.pieces)
+        if self.unit.format != "text" and _bare_text(text) == _bare_text(self.unit.source):
             # Nothing was translated: keep the tags and white space of the source.
             text = self.unit.source
-        if self.known and not new:
+        if self.known_targets and not results:
             self.unit.set(text, "exact", 1.0, final)
             return False
-        confidences = [line.confidence for line in new.values() if line.confidence is not None]
+        values = (result.confidence for result in results.values())
+        confidences = [value for value in values if value is not None]
         # A unit is as good as its worst sentence.
         self.unit.set(text, "machine", min(confidences, default=None), final)
-        return any(line.is_broken for line in new.values())
+        return any(result.is_broken for result in results.values())
 
 
-def _letters(markup: str) -> str:
+def _bare_text(markup: str) -> str:
     """Returns markup without tags and white space."""
     return _TAG_OR_SPACE.sub("", markup)
 
@@ -345,31 +346,31 @@ def _translate(
     confidence: bool,
     progress: Callable[[int, int], object],
 ) -> _Translations:
-    """Returns the translations of texts, which are given as (format, text)."""
+    """Returns the translations of texts, by (format, text)."""
     translations: _Translations = {}
-    kinds = collections.defaultdict(list)
-    for kind, text in missing:
-        kinds[kind].append(text)
-    for kind, texts in kinds.items():
-        for start in range(0, len(texts), _AT_ONCE):
-            chunk = texts[start : start + _AT_ONCE]
+    texts_by_format = collections.defaultdict(list)
+    for text_format, text in missing:
+        texts_by_format[text_format].append(text)
+    for text_format, texts in texts_by_format.items():
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            chunk = texts[start : start + _TEXTS_AT_ONCE]
             # In markup, only the text is normalised, when it is read.
-            sent = list(map(normalized, chunk)) if kind == "text" else chunk
-            translated = translator.translate(sent, format=kind)
+            model_inputs = list(map(normalized, chunk)) if text_format == "text" else chunk
+            translated = translator.translate(model_inputs, format=text_format)
             certainties: list[float | None] = [None] * len(chunk)
-            if confidence and kind == "text":
+            if confidence and text_format == "text":
                 from t2t_keras.decoding.confidence import confidences
 
                 certainties = [
                     result.whole for result in confidences(translator.translator, chunk, translated)
                 ]
             for text, line, result, certainty in zip(
-                chunk, sent, translated, certainties, strict=True
+                chunk, model_inputs, translated, certainties, strict=True
             ):
                 # An unchanged text keeps the document's spelling.
                 translation = text if result.text == line else result.text
                 is_broken = "placeholders" in result.notes
-                translations[kind, text] = _Translation(translation, certainty, is_broken)
+                translations[text_format, text] = _Translation(translation, certainty, is_broken)
             progress(len(translations), len(missing))
     return translations
 
@@ -381,13 +382,13 @@ class Plan(NamedTuple):
     num_skipped: int
 
 
-def planned(paths: Sequence[str | Path], reads: Sequence[str | Path] = ()) -> Plan:
+def plan_files(paths: Sequence[str | Path], other_inputs: Sequence[str | Path] = ()) -> Plan:
     """Returns the files to translate, and where to write them.
 
     Args:
-      paths: files and folders to translate, then the path to write. That is a folder if it exists
-        as one, if there are several inputs, or if the input is a folder.
-      reads: other files that must not be replaced.
+      paths: files and folders to translate, then the path to write. The last path is a folder if
+        it already exists as one, if there are several inputs, or if the input is a folder.
+      other_inputs: other files that must not be replaced.
 
     Raises:
       UserError: there is no file, an output would replace an input or another output, or an output
@@ -422,8 +423,8 @@ def planned(paths: Sequence[str | Path], reads: Sequence[str | Path] = ()) -> Pl
         if path.suffix.lower() not in EXTENSIONS or not path.is_file():
             read_document(path)  # Raises an error before the model is loaded.
         check_parent(output)
-    reads = [path for path in reads if path]
-    check_outputs([*reads, *(path for path, _ in files)], [output for _, output in files])
+    other_inputs = [path for path in other_inputs if path]
+    check_outputs([*other_inputs, *(path for path, _ in files)], [output for _, output in files])
     return Plan(files, num_skipped)
 
 
@@ -440,7 +441,7 @@ def translate_files(
     """Translates files and prints a report of each; returns the number of failures.
 
     Args:
-      plan: from `planned`.
+      plan: from `plan_files`.
       translator: translates text and markup.
       languages: codes of source and target, "" = those of the translator's problem.
       memory: file of a translation memory, "" = none.
@@ -457,31 +458,31 @@ def translate_files(
         raise UserError(
             f"Documents need a problem of plain text, got {problem.name}.", code="not_supported"
         )
-    source, target = map(_language, ("source", "target"), languages, problem.languages())
-    known = TranslationMemory.read(memory, source, target) if memory else None
-    failed = 0
+    source, target = map(_checked_language, ("source", "target"), languages, problem.languages())
+    loaded_memory = TranslationMemory.read(memory, source, target) if memory else None
+    num_failed = 0
     for path, output in plan.files:
         try:
             document = read_document(path, source, target)
             with LineProgress(None, 0) as bar:
-                show = functools.partial(_show, bar)
+                show = functools.partial(_update_bar, bar)
                 report = translate_document(
-                    document, translator, everything, known, show, final, least, confidence
+                    document, translator, everything, loaded_memory, show, final, least, confidence
                 )
             document.save(output)
         except UserError as error:
             if len(plan.files) == 1:
                 raise
-            failed += 1
+            num_failed += 1
             print(printable(f"Not translated: {error}"), file=sys.stderr, flush=True)
         else:
             print_beside_bar(f"{output}: {report}")
     if plan.num_skipped:
         print_beside_bar(f"{plan.num_skipped:,} other files in the folders were skipped.")
-    return failed
+    return num_failed
 
 
-def _language(side: str, requested: str, trained: str) -> str:
+def _checked_language(side: str, requested: str, trained: str) -> str:
     """Returns the language of a side; raises `UserError` if the model has another one."""
     if requested and trained and main_language(requested) != main_language(trained):
         raise UserError(
@@ -492,7 +493,7 @@ def _language(side: str, requested: str, trained: str) -> str:
     return requested or trained
 
 
-def _show(bar: LineProgress, done: int, total: int) -> None:
-    """Shows the number of finished lines, of a total that is first known here."""
+def _update_bar(bar: LineProgress, done: int, total: int) -> None:
+    """Shows the number of finished sentences and the total, which is not known before."""
     bar.total = total
     bar.update(done - bar.n)

@@ -7,27 +7,24 @@ from xml.sax.saxutils import escape, quoteattr
 
 from t2t_keras.errors import UserError
 from t2t_keras.text.formats import normalized_language, value_for_language
-from t2t_keras.workbench.documents.document import Change, SpanDocument, Unit, checked_languages
-from t2t_keras.workbench.documents.inline_codes import AROUND, Codes, codes_of
+from t2t_keras.workbench.documents.document import Change, SpanDocument, Unit, resolve_languages
+from t2t_keras.workbench.documents.inline_codes import TEXT_ELEMENTS, Codes, codes_of
 from t2t_keras.workbench.documents.software_strings import (
+    divide_messages,
     find_accelerators,
-    markup_of_message,
-    with_branches,
+    format_of_message,
 )
 from t2t_keras.workbench.documents.xml_tree import Element, read_xml, walk
 
 _ATTRIBUTE = re.compile(r"""(?<!\s)\s++([^\s=<>/"']+)\s*=\s*(?:"[^"]*"|'[^']*')""")
-_SPACE = "http://www.w3.org/XML/1998/namespace space"
-_MATCHES = "urn:oasis:names:tc:xliff:matches:2.0"
+_XML_SPACE = "http://www.w3.org/XML/1998/namespace space"
+_MATCHES_NAMESPACE = "urn:oasis:names:tc:xliff:matches:2.0"
 # Attributes with the languages, by element: in version 1 and in version 2.
-_LANGUAGES = {
-    "file": ("source-language", "target-language"),
-    "xliff": ("srcLang", "trgLang"),
-}
+_LANGUAGE_KEYS = {"file": ("source-language", "target-language"), "xliff": ("srcLang", "trgLang")}
 # Version 1's states of targets that are not translated yet.
-_UNTRANSLATED = {"new", "needs-translation", "needs-adaptation", "needs-l10n"}
-_UNREVIEWED = "t2t:machine"
-_ALL = "*all*"
+_UNTRANSLATED_STATES = {"new", "needs-translation", "needs-adaptation", "needs-l10n"}
+_UNREVIEWED_STATE = "t2t:machine"
+_ALL_LANGUAGES = "*all*"
 
 
 class BilingualSegment:
@@ -47,20 +44,21 @@ class BilingualSegment:
         source: Element,
         target: Element | None,
         name: str,
-        native: Mapping[str, str] | None = None,
+        native_codes: Mapping[str, str] | None = None,
     ):
         self._path, self.owner, self.source, self.target = path, owner, source, target
-        self.codes: Codes = codes_of(source, native)
+        self.codes: Codes = codes_of(source, native_codes)
         text = codes_of(target).text if target else ""
-        kind = self.codes.format if self.codes.tags else markup_of_message(self.codes.text)
-        self.unit = Unit(self.codes.text, text if text.strip() else "", kind, context=name or None)
+        text_format = self.codes.format if self.codes.tags else format_of_message(self.codes.text)
+        self.unit = Unit(self.codes.text, text if text.strip() else "", text_format)
+        self.unit.context = name or None
         # Line ends inside an HTML message are not the file's indentation.
-        self.unit.keeps_lines = kind == "html"
+        self.unit.keeps_lines = text_format == "html"
 
-    def restored(self) -> str:
+    def target_xml(self) -> str:
         """Returns the XML of the unit's translation."""
         name = f"{self._path}, {self.unit.context or 'a unit'}"
-        return self.codes.restored(self.unit.target, name)
+        return self.codes.restore(self.unit.target, name)
 
     @property
     def machine_quality(self) -> float | None:
@@ -69,7 +67,7 @@ class BilingualSegment:
 
     def tag_name(self, name: str) -> str:
         """Returns a tag's name with the namespace prefix of the source."""
-        return with_prefix(self.source, name)
+        return add_prefix(self.source, name)
 
 
 class BilingualDocument(SpanDocument):
@@ -88,17 +86,17 @@ class BilingualDocument(SpanDocument):
         segments = [segment for segment in segments if segment.source.text().strip()]
         if segments:
             self.segments.append((element, segments))
-            self.add_units(with_branches(self, [segment.unit for segment in segments]))
+            self.add_units(divide_messages(self, [segment.unit for segment in segments]))
 
     def changes(self) -> list[Change]:
         """See `SpanDocument`."""
         changes: list[Change] = []
         for element, segments in self.segments:
             if any(segment.unit.match for segment in segments):
-                changes += self.changes_of(element, segments)
+                changes += self.element_changes(element, segments)
         return changes + self.header_changes() if changes else []
 
-    def changes_of(self, element: Element, segments: list[BilingualSegment]) -> list[Change]:
+    def element_changes(self, element: Element, segments: list[BilingualSegment]) -> list[Change]:
         """Returns the changes for the translations of an element."""
         raise NotImplementedError
 
@@ -109,23 +107,22 @@ class BilingualDocument(SpanDocument):
 
 def tag_change(element: Element, **attributes: str) -> Change:
     """Returns the change that sets attributes of an element."""
-    return element.start, element.inner_start, with_attributes(element.tag, **attributes)
+    return element.start, element.inner_start, set_attributes(element.tag, **attributes)
 
 
-def with_attributes(tag: str, **attributes: str) -> str:
+def set_attributes(tag: str, **attributes: str) -> str:
     """Sets attributes in an opening tag; "" removes one. "_" in their names stands for "-"."""
     for name, value in attributes.items():
         name = name.replace("_", "-")
-        old = next((match for match in _ATTRIBUTE.finditer(tag) if match[1] == name), None)
-        if old:
-            tag = tag[: old.start()] + tag[old.end() :]
+        if match := next((old for old in _ATTRIBUTE.finditer(tag) if old[1] == name), None):
+            tag = tag[: match.start()] + tag[match.end() :]
         if value:
             end = "/>" if tag.endswith("/>") else ">"
             tag = f"{tag.removesuffix(end).rstrip()} {name}={quoteattr(value)}{end}"
     return tag
 
 
-def with_prefix(element: Element, name: str) -> str:
+def add_prefix(element: Element, name: str) -> str:
     """Returns a tag name with the namespace prefix of an element."""
     prefix, colon, _ = re.split(r"[\s/>]", element.tag[1:], maxsplit=1)[0].rpartition(":")
     return f"{prefix}{colon}{name}"
@@ -148,10 +145,10 @@ class XliffDocument(BilingualDocument):
     def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
         super().__init__(path, languages, content)
         self.version = ""
-        self._without_language: list[Element] = []
-        # Open elements with attributes that inner elements inherit.
-        self._outer: list[Element] = []
-        walk(path, self.file.text, {"trans-unit", "unit"}, self._opened, self._closed)
+        self._elements_without_language: list[Element] = []
+        # Open elements that have an attribute which inner elements inherit.
+        self._inheritable: list[Element] = []
+        walk(path, self.file.text, {"trans-unit", "unit"}, self._on_open, self._on_close)
         if not self.version:
             raise UserError(
                 f"{path}: expected XLIFF, got XML with another root element.", code="other_format"
@@ -163,20 +160,21 @@ class XliffDocument(BilingualDocument):
         """Whether it is XLIFF 2."""
         return self.version.startswith("2")
 
-    def _opened(self, element: Element) -> None:
+    def _on_open(self, element: Element) -> None:
         if element.name == "xliff":
             self.version = element.attributes.get("version", "1.2")
-        if element.attributes.get("translate") or element.attributes.get(_SPACE):
-            self._outer.append(element)
+        if element.attributes.get("translate") or element.attributes.get(_XML_SPACE):
+            self._inheritable.append(element)
         if element.name == ("xliff" if self.is_version_2 else "file"):
-            source, target = (element.attributes.get(name, "") for name in _LANGUAGES[element.name])
-            self.languages = checked_languages(self.path, (source, target), self.languages)
+            names = _LANGUAGE_KEYS[element.name]
+            source, target = (element.attributes.get(name, "") for name in names)
+            self.languages = resolve_languages(self.path, (source, target), self.languages)
             if not target:
-                self._without_language.append(element)
+                self._elements_without_language.append(element)
 
-    def _closed(self, element: Element) -> None:
-        if self._outer and self._outer[-1] is element:
-            self._outer.pop()
+    def _on_close(self, element: Element) -> None:
+        if self._inheritable and self._inheritable[-1] is element:
+            self._inheritable.pop()
         if element.name not in ("trans-unit", "unit"):
             return
         if self._inherited("translate", element) == "no":
@@ -184,43 +182,43 @@ class XliffDocument(BilingualDocument):
         elif element.attributes.get("restype") == "x-gettext-domain-header":
             self.left_out["headers"] += 1
         else:
-            segments_of = _segments_of_2 if self.is_version_2 else _segments_of_1
+            segments_of = _segments_v2 if self.is_version_2 else _segments_v1
             segments = segments_of(self.path, element)
             for segment in segments:
-                if space := self._inherited(_SPACE, segment.source, segment.owner, element):
+                if space := self._inherited(_XML_SPACE, segment.source, segment.owner, element):
                     segment.unit.keeps_lines = space == "preserve"
             self.add_segments(element, segments)
 
     def _inherited(self, attribute: str, *inner: Element) -> str:
         """Returns an attribute of the innermost element that has it; "" = none has it."""
-        elements = (*inner, *reversed(self._outer))
+        elements = (*inner, *reversed(self._inheritable))
         return next(filter(None, (element.attributes.get(attribute) for element in elements)), "")
 
-    def changes_of(self, element: Element, segments: list[BilingualSegment]) -> list[Change]:
+    def element_changes(self, element: Element, segments: list[BilingualSegment]) -> list[Change]:
         """See `BilingualDocument`."""
         if self.is_version_2:
-            return _changes_of_2(element, segments)
-        return _changes_of_1(element, segments, self.version != "1.0")
+            return _changes_v2(element, segments)
+        return _changes_v1(element, segments, self.version != "1.0")
 
     def header_changes(self) -> list[Change]:
         """See `BilingualDocument`."""
         language = {"trgLang" if self.is_version_2 else "target_language": self.languages[1]}
-        return [tag_change(element, **language) for element in self._without_language]
+        return [tag_change(element, **language) for element in self._elements_without_language]
 
 
-def _segments_of_1(path: Path, element: Element) -> list[BilingualSegment]:
+def _segments_v1(path: Path, element: Element) -> list[BilingualSegment]:
     """Returns the segments of a trans-unit: the whole unit, or the parts of its seg-source."""
     source, target = element.child("source"), element.child("target")
     if not source:
         raise UserError(f"{path}: a trans-unit has no source.", code="incomplete_document")
     name = element.attributes.get("resname") or element.attributes.get("id", "")
-    targets = {mark.attributes.get("mid"): mark for mark in _marked(target)}
+    targets = {mark.attributes.get("mid"): mark for mark in _segment_elements(target)}
     segments = [
         BilingualSegment(path, element, mark, targets.get(mark.attributes.get("mid")), name)
-        for mark in _marked(element.child("seg-source"))
+        for mark in _segment_elements(element.child("seg-source"))
     ]
     state = target.attributes.get("state", "") if target else ""
-    is_translated = state not in _UNTRANSLATED
+    is_translated = state not in _UNTRANSLATED_STATES
     letters = sum(_count_letters(segment.target) for segment in segments)
     # A translation with text outside of its segments belongs to the whole unit.
     if not segments or (is_translated and _count_letters(target) > letters):
@@ -231,13 +229,13 @@ def _segments_of_1(path: Path, element: Element) -> list[BilingualSegment]:
     return segments
 
 
-def _marked(element: Element | None) -> list[Element]:
+def _segment_elements(element: Element | None) -> list[Element]:
     """Returns the elements of the segments within a seg-source or its target."""
     segments: list[Element] = []
     for item in element.items if element else ():
         if isinstance(item, Element):
             is_segment = item.name == "mrk" and item.attributes.get("mtype") == "seg"
-            segments += [item] if is_segment else _marked(item)
+            segments += [item] if is_segment else _segment_elements(item)
     return segments
 
 
@@ -245,31 +243,31 @@ def _count_letters(element: Element | None) -> int:
     """Returns the number of letters in an element, outside of codes."""
     items = element.items if element else ()
     texts = "".join(item for item in items if isinstance(item, str))
-    inner = (item for item in items if isinstance(item, Element) and item.name in AROUND)
+    inner = (item for item in items if isinstance(item, Element) and item.name in TEXT_ELEMENTS)
     return sum(map(str.isalpha, texts)) + sum(map(_count_letters, inner))
 
 
-def _changes_of_1(
+def _changes_v1(
     element: Element, segments: list[BilingualSegment], has_qualifiers: bool
 ) -> list[Change]:
     """Returns the changes for the translations of a trans-unit."""
     source, target = element.children("source")[0], element.child("target")
-    segmented = None if segments[0].source is source else element.child("seg-source")
-    inner = _joined(segmented, segments) if segmented else segments[0].restored()
+    seg_source = None if segments[0].source is source else element.child("seg-source")
+    inner = _join_segments(seg_source, segments) if seg_source else segments[0].target_xml()
     name = segments[0].tag_name("target")
     tag = f"<{name}>"
     if target:
         tag = f"{target.tag[:-2].rstrip()}>" if target.is_empty_tag else target.tag
     needs_review = any(segment.unit.needs_review for segment in segments)
     is_exact = all(segment.unit.match != "machine" for segment in segments)
-    tag = with_attributes(
+    tag = set_attributes(
         tag,
         state="needs-review-translation" if needs_review else "translated",
         state_qualifier=("exact-match" if is_exact else "leveraged-mt") if has_qualifiers else "",
     )
     space = space_before(source)
     text = f"{tag}{inner}</{name}>"
-    text += "".join(space + match for segment in segments for match in _matches_of_1(segment))
+    text += "".join(space + match for segment in segments for match in _matches_v1(segment))
     if target:
         changes = [(target.start, target.end, text)]
     else:
@@ -280,24 +278,24 @@ def _changes_of_1(
     return changes
 
 
-def _joined(segmented: Element, segments: list[BilingualSegment]) -> str:
+def _join_segments(seg_source: Element, segments: list[BilingualSegment]) -> str:
     """Returns the content of a target: the content of seg-source with translated segments."""
-    pieces, position = [], segmented.inner_start
+    pieces, position = [], seg_source.inner_start
     for segment in segments:
-        text = segment.restored() if segment.unit.match else ""
+        text = segment.target_xml() if segment.unit.match else ""
         if not segment.unit.match and segment.target and not segment.target.is_empty_tag:
             text = segment.target.inner
-        pieces += [segmented.file[position : segment.source.inner_start], text]
+        pieces += [seg_source.file[position : segment.source.inner_start], text]
         position = segment.source.inner_end
-    return "".join([*pieces, segmented.file[position : segmented.inner_end]])
+    return "".join([*pieces, seg_source.file[position : seg_source.inner_end]])
 
 
-def _matches_of_1(segment: BilingualSegment) -> list[str]:
+def _matches_v1(segment: BilingualSegment) -> list[str]:
     """Returns an alt-trans for each suggestion of the memory, and for the model's confidence."""
     unit = segment.unit
     name, source, target = map(segment.tag_name, ("alt-trans", "source", "target"))
     mid = segment.source.attributes.get("mid") if segment.source.name == "mrk" else ""
-    # Refers to a segment; without it, an alt-trans is for the whole unit.
+    # Names a segment; without it, an alt-trans is for the whole unit.
     reference = f" mid={quoteattr(mid)}" if mid else ""
     matches = [
         f'<{name} match-quality="{similar.ratio:.0%}" origin="memory"{reference}>'
@@ -308,15 +306,15 @@ def _matches_of_1(segment: BilingualSegment) -> list[str]:
     if (quality := segment.machine_quality) is not None:
         matches.append(
             f'<{name} match-quality="{quality:.0%}" origin="t2t_keras"{reference}>'
-            f"<{target}>{segment.restored()}</{target}></{name}>"
+            f"<{target}>{segment.target_xml()}</{target}></{name}>"
         )
     return matches
 
 
-def _segments_of_2(path: Path, element: Element) -> list[BilingualSegment]:
+def _segments_v2(path: Path, element: Element) -> list[BilingualSegment]:
     """Returns the segments of a unit."""
     name = element.attributes.get("name") or element.attributes.get("id", "")
-    native = {
+    native_codes = {
         data.attributes.get("id", ""): data.text()
         for original in element.children("originalData")
         for data in original.children("data")
@@ -325,16 +323,16 @@ def _segments_of_2(path: Path, element: Element) -> list[BilingualSegment]:
     for owner in element.children("segment"):
         if not (source := owner.child("source")):
             continue
-        segment = BilingualSegment(path, owner, source, owner.child("target"), name, native)
+        segment = BilingualSegment(path, owner, source, owner.child("target"), name, native_codes)
         # Many tools write translations without a state.
         is_initial = owner.attributes.get("state") == "initial"
         segment.unit.is_translated = bool(segment.unit.target) and not is_initial
-        segment.unit.is_reviewed = owner.attributes.get("subState") != _UNREVIEWED
+        segment.unit.is_reviewed = owner.attributes.get("subState") != _UNREVIEWED_STATE
         segments.append(segment)
     return segments
 
 
-def _changes_of_2(element: Element, segments: list[BilingualSegment]) -> list[Change]:
+def _changes_v2(element: Element, segments: list[BilingualSegment]) -> list[Change]:
     """Returns the changes for the translations of a unit."""
     changes: list[Change] = []
     matches: list[str] = []
@@ -343,24 +341,22 @@ def _changes_of_2(element: Element, segments: list[BilingualSegment]) -> list[Ch
     for number, segment in enumerate(segments):
         if not segment.unit.match:
             continue
-        identity = segment.owner.attributes.get("id", "")
+        segment_id = segment.owner.attributes.get("id", "")
         has_matches = segment.unit.suggestions or segment.machine_quality is not None
-        attributes = {"state": "translated", "subState": ""}
-        if segment.unit.needs_review:
-            attributes["subState"] = _UNREVIEWED
-        if has_matches and not identity:
-            identity = next(f"t2t{n}" for n in range(number, 1 << 20) if f"t2t{n}" not in ids)
-            ids.add(identity)
-            attributes["id"] = identity
-        matches += _matches_of_2(segment, prefix, quoteattr(f"#{identity}"))
+        sub_state = _UNREVIEWED_STATE if segment.unit.needs_review else ""
+        attributes = {"state": "translated", "subState": sub_state}
+        if has_matches and not segment_id:
+            segment_id = next(f"t2t{n}" for n in range(number, 1 << 20) if f"t2t{n}" not in ids)
+            ids.add(segment_id)
+            attributes["id"] = segment_id
+        matches += _matches_v2(segment, prefix, quoteattr(f"#{segment_id}"))
         changes += [tag_change(segment.owner, **attributes), _target_change(segment)]
     if matches and file_matches:
         changes.append((file_matches.inner_start, file_matches.inner_start, "".join(matches)))
     elif matches:
         space = space_before(element.children("segment")[0])
-        text = (
-            f'<{prefix}:matches xmlns:{prefix}="{_MATCHES}">{"".join(matches)}</{prefix}:matches>'
-        )
+        text = f'<{prefix}:matches xmlns:{prefix}="{_MATCHES_NAMESPACE}">{"".join(matches)}'
+        text += f"</{prefix}:matches>"
         changes.append((element.inner_start, element.inner_start, space + text))
     return changes
 
@@ -368,8 +364,8 @@ def _changes_of_2(element: Element, segments: list[BilingualSegment]) -> list[Ch
 def _existing_matches(element: Element) -> tuple[str, Element | None]:
     """Returns the namespace prefix for matches, and the element with the file's own matches."""
     for child in element.children("matches"):
-        name = with_prefix(child, "")
-        if child.namespace == _MATCHES and not child.is_empty_tag and name:
+        name = add_prefix(child, "")
+        if child.namespace == _MATCHES_NAMESPACE and not child.is_empty_tag and name:
             return name.rstrip(":"), child
     return "mtc", None
 
@@ -377,14 +373,14 @@ def _existing_matches(element: Element) -> tuple[str, Element | None]:
 def _target_change(segment: BilingualSegment) -> Change:
     name, target, source = segment.tag_name("target"), segment.target, segment.source
     if target and not target.is_empty_tag:
-        return target.inner_start, target.inner_end, segment.restored()
-    text = f"<{name}>{segment.restored()}</{name}>"
+        return target.inner_start, target.inner_end, segment.target_xml()
+    text = f"<{name}>{segment.target_xml()}</{name}>"
     if target:
         return target.start, target.end, text
     return source.end, source.end, space_before(source) + text
 
 
-def _matches_of_2(segment: BilingualSegment, prefix: str, reference: str) -> list[str]:
+def _matches_v2(segment: BilingualSegment, prefix: str, reference: str) -> list[str]:
     """Returns a match for each suggestion of the memory, and for the model's confidence."""
     source, target = map(segment.tag_name, ("source", "target"))
     matches = [
@@ -396,7 +392,7 @@ def _matches_of_2(segment: BilingualSegment, prefix: str, reference: str) -> lis
     if (quality := segment.machine_quality) is not None:
         matches.append(
             f'<{prefix}:match ref={reference} type="mt" matchQuality="{round(100 * quality, 3)}" '
-            f'origin="t2t_keras">{segment.source.raw}<{target}>{segment.restored()}</{target}>'
+            f'origin="t2t_keras">{segment.source.raw}<{target}>{segment.target_xml()}</{target}>'
             f"</{prefix}:match>"
         )
     return matches
@@ -412,31 +408,31 @@ class TmxDocument(BilingualDocument):
     def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
         super().__init__(path, languages, content)
         self._is_tmx = False
-        walk(path, self.file.text, {"tu"}, self._opened, self._closed)
+        walk(path, self.file.text, {"tu"}, self._on_open, self._on_close)
         if not self._is_tmx:
             raise UserError(
                 f"{path}: expected TMX, got XML with another root element.", code="other_format"
             )
 
-    def _opened(self, element: Element) -> None:
+    def _on_open(self, element: Element) -> None:
         self._is_tmx |= element.name == "tmx"
         if element.name == "header":
             header_language = element.attributes.get("srclang", "")
             source, target = self.languages
-            is_new = not source and header_language.lower() != _ALL
-            declared = header_language if is_new else ""
-            self.languages = checked_languages(self.path, (declared, ""), (source, target))
+            uses_header = not source and header_language.lower() != _ALL_LANGUAGES
+            declared = header_language if uses_header else ""
+            self.languages = resolve_languages(self.path, (declared, ""), (source, target))
             if not self.languages[0]:
-                raise self._without_languages()
+                raise self._language_error()
 
-    def _without_languages(self) -> UserError:
+    def _language_error(self) -> UserError:
         return UserError(
             f"{self.path}: expected two languages, got '{self.languages[0]}' as the source and "
             f"'{self.languages[1]}' as the target. Set both.",
             code="unknown_language",
         )
 
-    def _closed(self, element: Element) -> None:
+    def _on_close(self, element: Element) -> None:
         if element.name != "tu":
             return
         # The first of several variants of a language counts.
@@ -458,16 +454,16 @@ class TmxDocument(BilingualDocument):
         pair.unit.is_translated = bool(pair.unit.target)
         self.add_segments(element, [pair])
 
-    def changes_of(self, element: Element, segments: list[BilingualSegment]) -> list[Change]:
+    def element_changes(self, element: Element, segments: list[BilingualSegment]) -> list[Change]:
         """See `BilingualDocument`."""
         if not self.languages[1]:
-            raise self._without_languages()
+            raise self._language_error()
         [segment] = segments
         owner, name = segment.owner, segment.tag_name("seg")
-        text = f"<{name}>{segment.restored()}</{name}>"
+        text = f"<{name}>{segment.target_xml()}</{name}>"
         if segment.target:
             return [(segment.target.start, segment.target.end, text)]
-        variant = with_prefix(owner, "tuv")
+        variant = add_prefix(owner, "tuv")
         if owner.child("seg") is not segment.source:
             # The variant of the target language has no segment yet: add it after the notes.
             if owner.is_empty_tag:

@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from t2t_keras.errors import UserError
-from t2t_keras.workbench.documents.document import Text, decoded, is_charset
+from t2t_keras.workbench.documents.document import Text, decode_file, is_charset
 
 _DECLARATION = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)""")
 _TAG = re.compile(r"""<[^<>"']*(?:"[^"]*"[^<>"']*|'[^']*'[^<>"']*)*>""")
@@ -15,8 +15,8 @@ _MAX_DEPTH = 200
 _LANGUAGE = "http://www.w3.org/XML/1998/namespace lang"
 # Separates namespace and name in expat's names of elements.
 SEPARATOR = " "
-# Limits, because expat keeps all names with their namespaces.
-_MAX_NAMESPACE, _MAX_NAMES = 1000, 100_000
+# Limited because expat keeps all names, with their namespaces, in memory.
+_MAX_NAMESPACE_LENGTH, _MAX_NAMES = 1000, 100_000
 
 
 @dataclasses.dataclass(slots=True)
@@ -80,32 +80,32 @@ def read_xml(path: Path, content: bytes) -> Text:
             f"{path}: the encoding {encoding} is unknown. Convert it to UTF-8.",
             code="unknown_encoding",
         )
-    return decoded(path, content, encoding)
+    return decode_file(path, content, encoding)
 
 
 def walk(
     path: Path,
     text: str,
-    whole: Collection[str],
-    opened: Callable[[Element], object],
-    closed: Callable[[Element], object],
-    texts: Callable[[str], object] = lambda text: None,
+    whole_names: Collection[str],
+    on_open: Callable[[Element], object],
+    on_close: Callable[[Element], object],
+    on_text: Callable[[str], object] = lambda text: None,
 ) -> None:
     """Reads the text of a file and calls back for its elements, in order.
 
     Args:
       path: path of the file, for errors.
       text: text of the file.
-      whole: names of elements that `closed` gets with their content.
-      opened: called with the other elements, outside of `whole` ones, when they begin.
-      closed: called with `whole` elements and those of `opened` when they end.
-      texts: called with text outside of `whole` elements.
+      whole_names: names of elements to read whole: `on_close` gets them with their content.
+      on_open: called with other elements, outside of those of `whole_names`, when they begin.
+      on_close: called with the elements of `whole_names` and `on_open` when they end.
+      on_text: called with text outside of the elements of `whole_names`.
 
     Raises:
       UserError: the text is not well-formed, is nested too deeply, or declares entities or
         defaults of attributes.
     """
-    walker = _Walker(path, text, frozenset(whole), opened, closed, texts)
+    walker = _Walker(path, text, frozenset(whole_names), on_open, on_close, on_text)
     try:
         walker.parser.Parse(walker.data, True)
     except expat.ExpatError as error:
@@ -123,37 +123,38 @@ class _Walker:
         self,
         path: Path,
         file: str,
-        whole: Collection[str],
-        opened: Callable[[Element], object],
-        closed: Callable[[Element], object],
-        texts: Callable[[str], object],
+        whole_names: Collection[str],
+        on_open: Callable[[Element], object],
+        on_close: Callable[[Element], object],
+        on_text: Callable[[str], object],
     ):
         self.path, self.file, self.data = path, file, file.encode()
-        self.whole, self.opened, self.closed, self.texts = whole, opened, closed, texts
+        self.whole_names = whole_names
+        self.on_open, self.on_close, self.on_text = on_open, on_close, on_text
         self.stack: list[Element] = []
         self.namespaces: dict[str, str] = {}
-        self.whole_depth = 0  # depth of the open `whole` element, 0 = none
-        self.byte = self.character = 0  # the same place in `data` and in `file`
+        self.whole_depth = 0  # depth of the open element of `whole_names`, 0 = none
+        self.byte_offset = self.char_offset = 0  # the same place in `data` and in `file`
         self.parser = parser = expat.ParserCreate("utf-8", SEPARATOR)
         parser.StartElementHandler = self.start
         parser.EndElementHandler = self.end
         parser.CharacterDataHandler = self.text
-        parser.SkippedEntityHandler = self.skipped
-        parser.EntityDeclHandler = self.entity
-        parser.AttlistDeclHandler = self.attribute
-        parser.StartNamespaceDeclHandler = self.declared
+        parser.SkippedEntityHandler = self.skipped_entity
+        parser.EntityDeclHandler = self.entity_declaration
+        parser.AttlistDeclHandler = self.attribute_declaration
+        parser.StartNamespaceDeclHandler = self.namespace_declaration
 
     def position(self) -> int:
         """Returns the parser's position in characters; its own is in bytes and only grows."""
-        byte = self.parser.CurrentByteIndex
-        self.character += len(self.data[self.byte : byte].decode())
-        self.byte = byte
-        return self.character
+        byte_offset = self.parser.CurrentByteIndex
+        self.char_offset += len(self.data[self.byte_offset : byte_offset].decode())
+        self.byte_offset = byte_offset
+        return self.char_offset
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self.stack) >= _MAX_DEPTH:
             raise UserError(
-                f"{self.path}: elements are nested over {_MAX_DEPTH:,} deep. Split the file.",
+                f"{self.path}: elements are nested more than {_MAX_DEPTH:,} deep. Split the file.",
                 code="too_many_values",
             )
         position = self.position()
@@ -162,20 +163,20 @@ class _Walker:
                 f"{self.path}: expected at most {_MAX_NAMES:,} different names, got more.",
                 code="too_many_values",
             )
-        namespace, _, local = name.rpartition(SEPARATOR)
+        namespace, _, local_name = name.rpartition(SEPARATOR)
         namespace = self.namespaces.setdefault(namespace, namespace)
         tag = _TAG.match(self.file, position)
         tag_end = tag.end() if tag else position  # It matches, since the parser read the tag.
-        element = Element(self.file, local, namespace, attributes, position, tag_end)
+        element = Element(self.file, local_name, namespace, attributes, position, tag_end)
         if self.whole_depth:
             self.stack[-1].items.append(element)
         self.stack.append(element)
         if self.whole_depth:
             return
-        if local in self.whole:
+        if local_name in self.whole_names:
             self.whole_depth = len(self.stack)
         else:
-            self.opened(element)
+            self.on_open(element)
 
     def end(self, name: str) -> None:
         element = self.stack.pop()
@@ -187,26 +188,26 @@ class _Walker:
         if len(self.stack) < self.whole_depth:
             self.whole_depth = 0
         if not self.whole_depth:
-            self.closed(element)
+            self.on_close(element)
 
     def text(self, text: str) -> None:
         if self.whole_depth:
             self.stack[-1].items.append(text)
         else:
-            self.texts(text)
+            self.on_text(text)
 
-    def skipped(self, name: str, is_parameter: bool) -> None:
+    def skipped_entity(self, name: str, is_parameter: bool) -> None:
         if not is_parameter:
             self.text(f"&{name};")
 
-    def entity(self, name: str, *details: object) -> None:
+    def entity_declaration(self, name: str, *details: object) -> None:
         raise UserError(
             f"{self.path} declares the entity '{name}'. Entity declarations are rejected for "
             f"security: remove it.",
             code="unsafe_xml",
         )
 
-    def attribute(
+    def attribute_declaration(
         self, element: str, name: str, kind: str, default: str | None, is_required: bool
     ) -> None:
         if default is not None:
@@ -216,10 +217,10 @@ class _Walker:
                 code="unsafe_xml",
             )
 
-    def declared(self, prefix: str | None, namespace: str | None) -> None:
-        if len(namespace or "") > _MAX_NAMESPACE:
+    def namespace_declaration(self, prefix: str | None, namespace: str | None) -> None:
+        if len(namespace or "") > _MAX_NAMESPACE_LENGTH:
             raise UserError(
-                f"{self.path}: expected namespaces of at most {_MAX_NAMESPACE:,} characters, got a "
-                f"longer one.",
+                f"{self.path}: expected namespaces of at most {_MAX_NAMESPACE_LENGTH:,} "
+                f"characters, got a longer one.",
                 code="too_long",
             )

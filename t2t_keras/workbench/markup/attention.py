@@ -21,8 +21,8 @@ def span_weights(
       source: pieces of the source, including EOS.
       target: pieces of the translation, including EOS.
       attention: float32 [target, source].
-      source_spans: the text of the last pieces, and (start, end) of each span in it. Other pieces
-        may precede it.
+      source_spans: a text that the last pieces of the source spell, and (start, end) of each span
+        in it. The source may have other text before it.
       target_spans: likewise for the translation.
 
     Returns:
@@ -30,11 +30,11 @@ def span_weights(
       attention of its whole word.
     """
     attention = attention[: len(target) - 1, : len(source) - 1]
-    of_target = _shares(target[: attention.shape[0]], *target_spans)
-    of_source = _shares(source[: attention.shape[1]], *source_spans)
-    totals = of_target.sum(axis=0)
-    of_target = np.divide(of_target, totals, out=np.zeros_like(of_target), where=totals > 0)
-    return of_target.T @ attention @ of_source
+    target_shares = _shares(target[: attention.shape[0]], *target_spans)
+    source_shares = _shares(source[: attention.shape[1]], *source_spans)
+    sums = target_shares.sum(axis=0)
+    target_shares = np.divide(target_shares, sums, out=np.zeros_like(target_shares), where=sums > 0)
+    return target_shares.T @ attention @ source_shares
 
 
 def _shares(pieces: Sequence[str], text: str, spans: Sequence[tuple[int, int]]) -> np.ndarray:
@@ -42,22 +42,22 @@ def _shares(pieces: Sequence[str], text: str, spans: Sequence[tuple[int, int]]) 
     shares = np.zeros([len(pieces), len(spans)])
     if not spans or not len(pieces):
         return shares
-    spelled = [piece_bytes(piece) for piece in pieces]
-    spelled_text = b"".join(spelled)
-    begin = spelled_text.rfind(text.encode("utf-8")) if len(spelled_text) >= len(text) else -1
-    if begin < 0:
+    encoded_pieces = [piece_bytes(piece) for piece in pieces]
+    encoded_text = b"".join(encoded_pieces)
+    text_start = encoded_text.rfind(text.encode("utf-8")) if len(encoded_text) >= len(text) else -1
+    if text_start < 0:
         words = piece_indices_by_word(pieces)
-        num_before = max(max(words, default=0) + 1 - count_words(text), 0)
+        num_words_before = max(max(words, default=0) + 1 - count_words(text), 0)
         word_starts = [start for start, _ in word_spans(text)]
         for column, (start, _) in enumerate(spans):
-            word = num_before + bisect.bisect_right(word_starts, start) - 1
+            word = num_words_before + bisect.bisect_right(word_starts, start) - 1
             shares[words.get(word, []), column] = 1.0
         return shares
-    sizes = np.array([len(piece) for piece in spelled], np.float64)
-    ends = np.cumsum(sizes) - begin
+    sizes = np.array([len(piece) for piece in encoded_pieces], np.float64)
+    ends = np.cumsum(sizes) - text_start
     starts = ends - sizes
     # The space before a word does not belong to it.
-    starts += [len(piece) - len(piece.lstrip(b" ")) for piece in spelled]
+    starts += [len(piece) - len(piece.lstrip(b" ")) for piece in encoded_pieces]
     offsets = np.cumsum([0, *(len(character.encode("utf-8")) for character in text)])
     for column, (start, end) in enumerate(spans):
         overlaps = np.minimum(ends, offsets[end]) - np.maximum(starts, offsets[start])

@@ -17,11 +17,11 @@ from t2t_keras.workbench.placeholders.finding import comparison_key
 # With more siblings or states, siblings keep the order of their aligned words. If there are still
 # too many states or steps, tags are placed in proportion to their places in the source.
 _MAX_SIBLINGS, _MAX_STATES, _MAX_STEPS = 8, 400, 40_000
-# Gain of a sign that the source lacks: it should stay outside of elements.
-_OUTSIDE = -0.05
+# Gain of enclosing a sign that the source lacks: such signs should stay outside of elements.
+_OUTSIDE_GAIN = -0.05
 # Tie-breakers: for the order of the source, and for the side on which a tag adjoins a word.
-_OUT_OF_ORDER, _ADJOINS, _APART = -0.02, 1.5, 0.75
-_NEVER = -1e6
+_REORDERING_GAIN, _ADJACENT_GAIN, _APART_GAIN = -0.02, 1.5, 0.75
+_FORBIDDEN_GAIN = -1e6
 # Marks at a place between units of the translation, in order: (number of units before, mark).
 Placement = list[tuple[int, Mark]]
 # An open node: its number, a bit for each finished child, and whether it has a word.
@@ -41,15 +41,15 @@ class Node:
     Attributes:
       mark: the mark that opens it, or the mark itself; None = it began in an earlier sentence.
       close: the mark that closes it; None = it continues in the next sentence, or is no element.
-      first: number of its first unit in the source.
-      last: number of the unit after its last one.
+      start: number of its first unit in the source.
+      end: number of the unit after its last one.
       children: the nodes inside it, in order.
     """
 
     mark: Mark | None
     close: Mark | None = None
-    first: int = 0
-    last: int = 0
+    start: int = 0
+    end: int = 0
     children: list["Node"] = dataclasses.field(default_factory=list)
 
     @property
@@ -69,33 +69,33 @@ class Node:
 
 
 def tree_of(
-    marks: Sequence[Mark], gaps: Sequence[tuple[int, int]], units: int
+    marks: Sequence[Mark], gaps: Sequence[tuple[int, int]], num_units: int
 ) -> tuple[Node, list[Node]]:
     """Returns the elements of a sentence under a root, and those that are open at its beginning.
 
     Args:
       marks: marks of the sentence, in order.
       gaps: numbers of units before each mark and before its end; they differ only for kept pieces.
-      units: number of units of the sentence.
+      num_units: number of units of the sentence.
     """
     opened_here = {mark.element for mark in marks if mark.kind == OPEN}
-    carried = [m for m in marks if m.kind == CLOSE and m.element not in opened_here][::-1]
-    root = Node(None, None, 0, units)
+    carried_marks = [m for m in marks if m.kind == CLOSE and m.element not in opened_here][::-1]
+    root = Node(None, None, 0, num_units)
     path = [root]
-    for _ in carried:
-        node = Node(None, None, 0, units)
+    for _ in carried_marks:
+        node = Node(None, None, 0, num_units)
         path[-1].children.append(node)
         path.append(node)
     open_nodes = path[1:]
-    for mark, (first, last) in zip(marks, gaps, strict=True):
+    for mark, (start, end) in zip(marks, gaps, strict=True):
         if mark.kind == CLOSE:
-            path[-1].close, path[-1].last = mark, first
+            path[-1].close, path[-1].end = mark, start
             path.pop()
             continue
-        node = Node(mark, None, first, last if mark.kind == KEPT else first)
+        node = Node(mark, None, start, end if mark.kind == KEPT else start)
         path[-1].children.append(node)
         if mark.kind == OPEN:
-            node.last = units
+            node.end = num_units
             path.append(node)
     return root, open_nodes
 
@@ -105,7 +105,7 @@ class Placer:
 
     Args:
       root: from `tree_of`.
-      began: the open elements, from `tree_of`.
+      open_nodes: the open elements, from `tree_of`.
       agreement: float [target units, source units], see `translated.agreement`.
       is_word: for source and target, whether each unit is a word, not a sign.
       texts: texts of the target's units.
@@ -115,7 +115,7 @@ class Placer:
     def __init__(
         self,
         root: Node,
-        began: Sequence[Node],
+        open_nodes: Sequence[Node],
         agreement: np.ndarray,
         is_word: tuple[Sequence[bool], Sequence[bool]],
         texts: Sequence[str],
@@ -123,10 +123,10 @@ class Placer:
     ):
         self._agreement, self._is_word = agreement, is_word
         self._texts, self._kept_texts = texts, kept_texts
-        self._count = len(agreement)
+        self._num_units = len(agreement)
         self._nodes: list[Node] = []
         self._children: list[list[int]] = []
-        self._began = [0]
+        self._open_numbers = [0]
         numbers = {}
         pending = [root]
         while pending:
@@ -135,9 +135,9 @@ class Placer:
             self._nodes.append(node)
             pending += node.children[::-1]
         self._children = [[numbers[id(child)] for child in node.children] for node in self._nodes]
-        self._places = {child: i for nodes in self._children for i, child in enumerate(nodes)}
-        self._began += [numbers[id(node)] for node in began]
-        # Otherwise the marks are placed in proportion. There are at least as many states as nodes.
+        self._child_index = {child: i for nodes in self._children for i, child in enumerate(nodes)}
+        self._open_numbers += [numbers[id(node)] for node in open_nodes]
+        # Too large a sentence is placed in proportion. There are at least as many states as nodes.
         count = len(self._nodes)
         self._is_small = count <= _MAX_STATES and count * max(agreement.shape) <= _MAX_STEPS
         if not self._is_small:
@@ -157,40 +157,40 @@ class Placer:
     def _gain(self, node: Node) -> np.ndarray:
         """Returns the gain if a node contains each unit: float [target units]."""
         if not node.is_element:
-            return np.zeros(self._count)
-        share = self._agreement[:, node.first : node.last].sum(axis=1)
-        gains = np.where(self._agreement.sum(axis=1) > 0, 2 * share - 1, _OUTSIDE)
+            return np.zeros(self._num_units)
+        share = self._agreement[:, node.start : node.end].sum(axis=1)
+        gains = np.where(self._agreement.sum(axis=1) > 0, 2 * share - 1, _OUTSIDE_GAIN)
         if node.is_kept:
             name = comparison_key(self._kept_texts[id(node.mark)])
             has_name = np.array([comparison_key(text) == name for text in self._texts], bool)
-            return np.where(has_name, gains + 4, _NEVER)
+            return np.where(has_name, gains + 4, _FORBIDDEN_GAIN)
         return gains
 
     def _bonus(self, node: Node, mark: Mark) -> np.ndarray:
         """Returns the gain of a mark without text in each gap: float [target units + 1]."""
-        before, after = np.zeros(self._count + 1), np.zeros(self._count + 1)
-        sources = self._agreement.shape[1]
-        if node.first:
-            before[1:] = self._agreement[:, node.first - 1]
+        before, after = np.zeros(self._num_units + 1), np.zeros(self._num_units + 1)
+        num_source_units = self._agreement.shape[1]
+        if node.start:
+            before[1:] = self._agreement[:, node.start - 1]
         else:
             before[0] = 1
-        if node.first < sources:
-            after[:-1] = self._agreement[:, node.first]
+        if node.start < num_source_units:
+            after[:-1] = self._agreement[:, node.start]
         else:
             after[-1] = 1
-        left_gain = _APART if mark.space_before and not mark.space_after else _ADJOINS
-        right_gain = _APART if mark.space_after and not mark.space_before else _ADJOINS
+        left_gain = _APART_GAIN if mark.space_before and not mark.space_after else _ADJACENT_GAIN
+        right_gain = _APART_GAIN if mark.space_after and not mark.space_before else _ADJACENT_GAIN
         return left_gain * before + right_gain * after
 
     def _mean_place(self, number: int) -> float:
         node = self._nodes[number]
         if not node.is_element:
             return float(self._bonuses[number].argmax())
-        if node.is_kept and self._count:
+        if node.is_kept and self._num_units:
             return float(self._gains[number].argmax())
         gains = np.maximum(self._gains[number], 0)
         total = gains.sum()
-        return float(gains @ np.arange(self._count) / total) if total else float(node.first)
+        return float(gains @ np.arange(self._num_units) / total) if total else float(node.start)
 
     def place(self) -> Placement:
         """Returns all marks with their places; a kept piece is placed before its text."""
@@ -198,21 +198,21 @@ class Placer:
         orders = (True, False) if siblings <= _MAX_SIBLINGS else (False,)
         for any_order, must_have_words in itertools.product(orders, (True, False)):
             states = self._states(any_order, must_have_words) if self._is_small else None
-            if states and len(states) * self._count <= _MAX_STEPS:
-                placement = self._best(states, must_have_words)
+            if states and len(states) * self._num_units <= _MAX_STEPS:
+                placement = self._best_placement(states, must_have_words)
                 if placement is not None:
                     return placement
-        return self._in_proportion()
+        return self._place_in_proportion()
 
     def _states(self, any_order: bool, must_have_words: bool) -> _States | None:
         """Returns the reachable states, each after its predecessors; None = too many."""
-        begin: _State = tuple((number, 0, number == 0) for number in self._began)
+        start_state: _State = tuple((number, 0, number == 0) for number in self._open_numbers)
         steps_of: _States = {}
         # Frontiers have states with the same number of placed marks.
-        frontiers: dict[int, dict[_State, None]] = {0: {begin: None}}
-        pending = 0
-        while pending in frontiers:
-            frontier = list(frontiers[pending])
+        frontiers: dict[int, dict[_State, None]] = {0: {start_state: None}}
+        num_placed = 0
+        while num_placed in frontiers:
+            frontier = list(frontiers[num_placed])
             for state in frontier:
                 steps = self._steps(state, any_order, must_have_words)
                 with_word = self._with_word(state)
@@ -220,15 +220,15 @@ class Placer:
                 if (
                     with_word is not None
                     and with_word not in steps_of
-                    and with_word not in frontiers[pending]
+                    and with_word not in frontiers[num_placed]
                 ):
-                    frontiers[pending][with_word] = None
+                    frontiers[num_placed][with_word] = None
                     frontier.append(with_word)
                 for next_state, _, _ in steps:
-                    frontiers.setdefault(pending + 1, {})[next_state] = None
+                    frontiers.setdefault(num_placed + 1, {})[next_state] = None
                 if len(steps_of) > _MAX_STATES:
                     return None
-            pending += 1
+            num_placed += 1
         return steps_of
 
     def _steps(self, state: _State, any_order: bool, must_have_words: bool) -> list[_Step]:
@@ -247,12 +247,12 @@ class Placer:
             else:
                 steps.append(((*state[:-1], (number, finished | 1 << i, has_word)), child, False))
         node = self._nodes[number]
-        complete = len(state) > 1 and finished == (1 << len(children)) - 1 and not node.continues
+        is_complete = len(state) > 1 and finished == (1 << len(children)) - 1 and not node.continues
         needs_word = node.is_kept or (must_have_words and self._has_word(node))
-        if complete and (has_word or not needs_word):
-            parent, of_parent, parent_has_word = state[-2]
-            i = self._places[number]
-            level = parent, of_parent | 1 << i, parent_has_word or has_word
+        if is_complete and (has_word or not needs_word):
+            parent, parent_finished, parent_has_word = state[-2]
+            i = self._child_index[number]
+            level = parent, parent_finished | 1 << i, parent_has_word or has_word
             steps.append(((*state[:-2], level), number, True))
         return steps
 
@@ -262,65 +262,65 @@ class Placer:
             return None
         return tuple((node, finished, True) for node, finished, _ in state)
 
-    def _best(self, states: _States, must_have_words: bool) -> Placement | None:
+    def _best_placement(self, states: _States, must_have_words: bool) -> Placement | None:
         numbers = {state: number for number, state in enumerate(states)}
         gains = np.array(
             [
-                sum((self._gains[node] for node, _, _ in state), np.zeros(self._count))
+                sum((self._gains[node] for node, _, _ in state), np.zeros(self._num_units))
                 for state in states
             ]
-        ).reshape(len(states), self._count)
+        ).reshape(len(states), self._num_units)
         scores = np.full(len(states), -np.inf)
         scores[0] = 0.0
-        came_by_mark: list[dict[int, tuple[int, int, bool]]] = []
-        came_by_word: list[dict[int, int]] = []
-        for gap in range(self._count + 1):
+        mark_origins: list[dict[int, tuple[int, int, bool]]] = []
+        word_origins: list[dict[int, int]] = []
+        for gap in range(self._num_units + 1):
             by_mark: dict[int, tuple[int, int, bool]] = {}
             for state, (steps, _) in states.items():
                 score_so_far = scores[numbers[state]]
                 if score_so_far == -np.inf:
                     continue
                 for next_state, node, is_closing in steps:
-                    score = score_so_far + self._of_step(state, node, is_closing, gap)
+                    score = score_so_far + self._step_gain(state, node, is_closing, gap)
                     target = numbers[next_state]
                     if score > scores[target]:
                         scores[target] = score
                         by_mark[target] = numbers[state], node, is_closing
-            came_by_mark.append(by_mark)
-            if gap == self._count:
+            mark_origins.append(by_mark)
+            if gap == self._num_units:
                 break
-            following_scores = np.full(len(states), -np.inf)
+            next_scores = np.full(len(states), -np.inf)
             by_word: dict[int, int] = {}
             for state, (_, with_word) in states.items():
                 number = numbers[state]
                 if with_word is None or scores[number] == -np.inf:
                     continue
                 # Punctuation alone does not count as a word, except in a kept piece.
-                counts = self._is_word[1][gap] or self._nodes[state[-1][0]].is_kept
-                next_state = with_word if counts else state
+                is_word = self._is_word[1][gap] or self._nodes[state[-1][0]].is_kept
+                next_state = with_word if is_word else state
                 score, target = scores[number] + gains[number, gap], numbers[next_state]
-                if score > following_scores[target]:
-                    following_scores[target] = score
+                if score > next_scores[target]:
+                    next_scores[target] = score
                     by_word[target] = number
-            came_by_word.append(by_word)
-            scores = following_scores
-        ends = [numbers[state] for state in states if self._is_end(state, must_have_words)]
-        best = max(ends, key=lambda number: scores[number], default=None)
-        if best is None or scores[best] < _NEVER / 2:
+            word_origins.append(by_word)
+            scores = next_scores
+        end_numbers = [numbers[state] for state in states if self._is_end(state, must_have_words)]
+        best = max(end_numbers, key=lambda number: scores[number], default=None)
+        if best is None or scores[best] < _FORBIDDEN_GAIN / 2:
             return None
-        return self._traced(best, came_by_mark, came_by_word)
+        return self._trace_back(best, mark_origins, word_origins)
 
-    def _of_step(self, state: _State, node: int, is_closing: bool, gap: int) -> float:
+    def _step_gain(self, state: _State, node: int, is_closing: bool, gap: int) -> float:
         if is_closing:
             return 0.0
         _, finished, _ = state[-1]
-        place = self._places[node]
+        place = self._child_index[node]
         num_before = place - (finished & ((1 << place) - 1)).bit_count()
         bonus = self._bonuses[node][gap] if node in self._bonuses else 0.0
-        return bonus + _OUT_OF_ORDER * num_before
+        return bonus + _REORDERING_GAIN * num_before
 
     def _has_word(self, node: Node) -> bool:
-        return any(self._is_word[0][node.first : node.last])
+        return any(self._is_word[0][node.start : node.end])
 
     def _is_end(self, state: _State, must_have_words: bool) -> bool:
         for level, (number, finished, has_word) in enumerate(state):
@@ -333,30 +333,30 @@ class Placer:
                 return False
         return True
 
-    def _traced(
+    def _trace_back(
         self,
         state: int,
-        came_by_mark: Sequence[dict[int, tuple[int, int, bool]]],
-        came_by_word: Sequence[dict[int, int]],
+        mark_origins: Sequence[dict[int, tuple[int, int, bool]]],
+        word_origins: Sequence[dict[int, int]],
     ) -> Placement:
         """Returns the placement that leads to a state; both sequences have an item for each gap."""
         placement: Placement = []
-        gap = self._count
-        while gap > 0 or state in came_by_mark[0]:
-            if state in came_by_mark[gap]:
-                state, number, is_closing = came_by_mark[gap][state]
+        gap = self._num_units
+        while gap > 0 or state in mark_origins[0]:
+            if state in mark_origins[gap]:
+                state, number, is_closing = mark_origins[gap][state]
                 node = self._nodes[number]
                 mark = node.close if is_closing else node.mark
                 if mark is not None:
                     placement.append((gap, mark))
             else:
                 gap -= 1
-                state = came_by_word[gap][state]
+                state = word_origins[gap][state]
         return placement[::-1]
 
-    def _in_proportion(self) -> Placement:
+    def _place_in_proportion(self) -> Placement:
         placement: Placement = []
-        scale = self._count / max(self._agreement.shape[1], 1)
+        scale = self._num_units / max(self._agreement.shape[1], 1)
         pending: list[Node | tuple[int, Mark]] = [self._nodes[0]]
         while pending:
             node = pending.pop()
@@ -364,8 +364,8 @@ class Placer:
                 placement.append(node)
                 continue
             if node.mark is not None:
-                placement.append((round(node.first * scale), node.mark))
+                placement.append((round(node.start * scale), node.mark))
             if node.close is not None:
-                pending.append((round(node.last * scale), node.close))
+                pending.append((round(node.end * scale), node.close))
             pending += node.children[::-1]
         return placement

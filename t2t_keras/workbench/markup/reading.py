@@ -30,11 +30,11 @@ from t2t_keras.workbench.markup.tokens import (
     MarkupToken,
     check_xml,
     html_tokens,
-    is_for_looks,
+    is_break_tag,
+    is_formatting,
     is_kept,
     is_note,
     match_html,
-    parts_words,
     preserves_space,
     read_characters,
     xml_tokens,
@@ -45,8 +45,8 @@ FORMATS = ("html", "xml")
 # Reading takes up to 350 bytes of memory a character, where tags are short.
 MAX_CHARACTERS = 4_000_000
 # Subscripts and superscripts: numbers and variables in them belong to the word before.
-_INDICES = {"sub", "sup"}
-_MAX_TOKENS_OF_INDEX = 8
+_SUB_SUP = {"sub", "sup"}
+_MAX_SHORT_TOKENS = 8
 # Longer untranslated content does not help a model, and may not survive translation.
 _MAX_KEPT_WORDS, _MAX_KEPT_CHARACTERS = 5, 60
 # Stands for a note, with its number; valid text has no surrogates.
@@ -55,11 +55,11 @@ _NOTE = re.compile("\ud800([0-9]+)\udfff")
 
 @dataclasses.dataclass(frozen=True)
 class Fragment:
-    """Markup as segments of text and the markup between them.
+    """Markup, divided into segments of text and the markup between them.
 
     Attributes:
       pieces: segments to translate, and the markup between them.
-      notes: pieces of notes: elements inside a sentence that have a separate text.
+      notes: the pieces of each note, an element inside a sentence whose text is separate.
     """
 
     pieces: tuple[Segment | str, ...]
@@ -74,12 +74,12 @@ class Fragment:
     def write(self, translations: Sequence[str]) -> str:
         """Returns the markup with translations, which are markup, in place of the segments."""
         texts = iter(translations)
-        written = _joined(self.pieces, texts)
-        notes = [_joined(pieces, texts) for pieces in self.notes]
-        return _NOTE.sub(lambda note: notes[int(note[1])], written) if notes else written
+        markup = _join(self.pieces, texts)
+        notes = [_join(pieces, texts) for pieces in self.notes]
+        return _NOTE.sub(lambda note: notes[int(note[1])], markup) if notes else markup
 
 
-def _joined(pieces: Sequence[Segment | str], texts: Iterator[str]) -> str:
+def _join(pieces: Sequence[Segment | str], texts: Iterator[str]) -> str:
     return "".join(next(texts) if isinstance(piece, Segment) else piece for piece in pieces)
 
 
@@ -147,17 +147,17 @@ class Reader:
             self._partners, self.ends = match_html(self.tokens, to_end=True)
         else:
             self._partners, self.ends = match_html(self.tokens, ended_by={})
-        self._blocks = HTML_BLOCKS.union(blocks) if is_html else frozenset(blocks)
-        self._keep = (HTML_KEPT if is_html else XML_KEPT).union(keep)
-        self._dividing = list(map(self._divides, self.tokens))
+        self._block_names = HTML_BLOCKS.union(blocks) if is_html else frozenset(blocks)
+        self._kept_names = (HTML_KEPT if is_html else XML_KEPT).union(keep)
+        self._is_divider = list(map(self._divides, self.tokens))
         if is_html:
-            self._read_images()
+            self._divide_svg()
         self.notes: list[list[Segment | str]] = []
         self._atoms: list[Atom] = []
-        self._spelled: dict[str, str] = {}
-        self._last = ""  # The last visible character of the text; "" = none, or white space.
+        self._spellings: dict[str, str] = {}
+        self._last_character = ""  # of the visible text; "" = none, or white space
 
-    def _read_images(self) -> None:
+    def _divide_svg(self) -> None:
         """Divides SVG at its text elements; ignores text elsewhere in it."""
         number = end = 0
         while number < len(self.tokens):
@@ -166,7 +166,7 @@ class Reader:
                 end = max(end, self.ends[number])
             elif number < end and token.name in SVG_TEXTS and self.ends[number]:
                 after = self.ends[number]
-                self._dividing[number] = self._dividing[after - 1] = True
+                self._is_divider[number] = self._is_divider[after - 1] = True
                 number = after
                 continue
             elif number < end and token.kind == TEXT:
@@ -175,11 +175,11 @@ class Reader:
 
     def divide_by_outline(self, inline: Collection[str]) -> None:
         """Divides XML at the outermost elements that have their own text, except `inline` ones."""
-        open_tokens, with_text = [-1], set()
+        open_tokens, elements_with_text = [-1], set()
         number = 0
         while number < len(self.tokens):
             token, end = self.tokens[number], self.ends[number]
-            if end and is_kept(token, self._keep):
+            if end and is_kept(token, self._kept_names):
                 number = end
                 continue
             if token.kind == OPENING:
@@ -187,24 +187,24 @@ class Reader:
             elif token.kind == CLOSING:
                 open_tokens.pop()
             elif token.kind == TEXT and token.raw.strip():
-                with_text.add(open_tokens[-1])
+                elements_with_text.add(open_tokens[-1])
             number += 1
         # Text outside of all elements makes everything inline.
-        after = len(self.tokens) if -1 in with_text else 0
-        for number in sorted(with_text):
+        after = len(self.tokens) if -1 in elements_with_text else 0
+        for number in sorted(elements_with_text):
             if number >= after:
                 after = self.ends[number]
                 if self.tokens[number].name not in inline:
-                    self._dividing[number] = self._dividing[after - 1] = True
+                    self._is_divider[number] = self._is_divider[after - 1] = True
 
     def pieces(self) -> Iterator[Segment | str]:
         """Yields the segments and the markup between them."""
         # For each token, the number of earlier tokens that are text or divide the text.
-        pairs = zip(self.tokens, self._dividing, strict=True)
+        pairs = zip(self.tokens, self._is_divider, strict=True)
         is_filled = (
             is_divider or (token.kind == TEXT and token.raw.strip()) for token, is_divider in pairs
         )
-        self._filled = [0, *itertools.accumulate(map(bool, is_filled))]
+        self._num_filled = [0, *itertools.accumulate(map(bool, is_filled))]
         yield from self._read(0, len(self.tokens))
 
     def spans(self) -> Iterator[tuple[int, int]]:
@@ -223,19 +223,19 @@ class Reader:
             return raw
         return _NOTE.sub(lambda note: "".join(map(self._with_notes, self.notes[int(note[1])])), raw)
 
-    def _read(self, number: int, last: int, in_note: bool = False) -> Iterator[Segment | str]:
-        preserved = 0  # White space matters up to this token.
-        while number < last:
+    def _read(self, number: int, stop: int, in_note: bool = False) -> Iterator[Segment | str]:
+        preserved_end = 0  # White space matters up to this token.
+        while number < stop:
             token, end = self.tokens[number], self.ends[number]
             if end and preserves_space(token, self._is_html):
-                preserved = max(preserved, end)
-            if end and is_kept(token, self._keep):
-                yield from self._kept(number, end)
+                preserved_end = max(preserved_end, end)
+            if end and is_kept(token, self._kept_names):
+                yield from self._read_kept(number, end)
                 number = end
                 continue
             if (
                 end
-                and not self._dividing[number]
+                and not self._is_divider[number]
                 and (atom := self._single_atom(number, end, in_note))
             ):
                 self._append(atom)
@@ -243,60 +243,60 @@ class Reader:
                 continue
             if token.kind == TEXT:
                 if token.name:
-                    self._spelled |= {NO_TAGS: "", "<": "<"}
-                for characters in read_characters(token.raw, self._is_html, self._spelled):
-                    if number < preserved and characters.is_space and characters.raw != " ":
+                    self._spellings |= {NO_TAGS: "", "<": "<"}
+                for characters in read_characters(token.raw, self._is_html, self._spellings):
+                    if number < preserved_end and characters.is_space and characters.raw != " ":
                         yield from self._flush(characters.raw)
                     else:
                         self._append(_atom(characters))
-            elif self._dividing[number] or (in_note and is_note(token, self._is_html)):
+            elif self._is_divider[number] or (in_note and is_note(token, self._is_html)):
                 yield from self._flush(token.raw)
             else:
-                self._append(self._tag(number, token))
+                self._append(self._tag_atom(number, token))
             number += 1
         yield from self._flush()
 
     def _single_atom(self, number: int, end: int, in_note: bool) -> Atom | None:
-        """Returns an index, a note or an empty element as a single atom; else None."""
+        """Returns a sub- or superscript, a note or an empty element as one atom; else None."""
         token = self.tokens[number]
-        if token.name in _INDICES and self._is_index(number, end):
-            inside = self.tokens[number:end]
-            raw = "".join(token.raw for token in inside)
-            return Atom(raw, self._visible(inside), Mark(LONE, raw))
-        if self._filled[number] == self._filled[end]:
-            inside = self.tokens[number:end]
-            raw = "".join(token.raw for token in inside)
-            is_space = any(token.kind == TEXT for token in inside)
+        if token.name in _SUB_SUP and self._is_sub_or_sup(number, end):
+            inner_tokens = self.tokens[number:end]
+            raw = "".join(token.raw for token in inner_tokens)
+            return Atom(raw, self._visible_text(inner_tokens), Mark(LONE, raw))
+        if self._num_filled[number] == self._num_filled[end]:
+            inner_tokens = self.tokens[number:end]
+            raw = "".join(token.raw for token in inner_tokens)
+            is_space = any(token.kind == TEXT for token in inner_tokens)
             return Atom(raw, mark=Mark(LONE, raw, is_space=is_space))
         if not in_note and (is_note(token, self._is_html) or self._is_sentence(number, end)):
-            return self._note(number, end)
+            return self._note_atom(number, end)
         return None
 
-    def _is_index(self, number: int, end: int) -> bool:
+    def _is_sub_or_sup(self, number: int, end: int) -> bool:
         """Returns whether an element directly follows a word and has no words."""
-        if not self._last or not self._is_short(number, end):
+        if not self._last_character or not self._is_short(number, end):
             return False
-        text = self._visible(self.tokens[number:end])
+        text = self._visible_text(self.tokens[number:end])
         return bool(text) and not (len(text) > 1 and any(map(str.isalpha, text)))
 
     def _is_sentence(self, number: int, end: int) -> bool:
         """Returns whether an element is a sentence directly after a word, such as a footnote."""
-        if not self._last.isalnum() or not self._is_short(number, end):
+        if not self._last_character.isalnum() or not self._is_short(number, end):
             return False
-        text = self._visible(self.tokens[number:end])
+        text = self._visible_text(self.tokens[number:end])
         return text[:1].isupper() and " " in text and ends_sentence(text)
 
     def _is_short(self, number: int, end: int) -> bool:
-        return end - number <= _MAX_TOKENS_OF_INDEX and not any(self._dividing[number:end])
+        return end - number <= _MAX_SHORT_TOKENS and not any(self._is_divider[number:end])
 
-    def _note(self, number: int, end: int) -> Atom:
+    def _note_atom(self, number: int, end: int) -> Atom:
         """Returns the atom of an element with a separate text; adds the text to `notes`."""
-        outside = self._atoms, self._spelled, self._last
-        self._atoms, self._spelled, self._last = [], {}, ""
+        outer_state = self._atoms, self._spellings, self._last_character
+        self._atoms, self._spellings, self._last_character = [], {}, ""
         pieces = list(self._read(number, end, in_note=True))
-        self._atoms, self._spelled, self._last = outside
+        self._atoms, self._spellings, self._last_character = outer_state
         if not any(isinstance(piece, Segment) for piece in pieces):
-            raw = _joined(pieces, iter(()))
+            raw = _join(pieces, iter(()))
         else:
             raw = f"\ud800{len(self.notes)}\udfff"
             self.notes.append(pieces)
@@ -305,11 +305,11 @@ class Reader:
     def _append(self, atom: Atom) -> None:
         self._atoms.append(atom)
         if not atom.mark:
-            self._last = "" if atom.is_space else atom.raw[-1:]
+            self._last_character = "" if atom.is_space else atom.raw[-1:]
         elif atom.text:
-            self._last = atom.text[-1]
+            self._last_character = atom.text[-1]
         elif atom.mark.is_space:
-            self._last = ""
+            self._last_character = ""
 
     def _divides(self, token: MarkupToken) -> bool:
         if token.kind == TEXT:
@@ -317,21 +317,21 @@ class Reader:
         if token.kind == OTHER:
             # Comments and the content of scripts do not divide text.
             return token.name in ("!", "?", "!DOCTYPE")
-        return token.name in self._blocks
+        return token.name in self._block_names
 
     def _flush(self, raw: str = "") -> Iterator[Segment | str]:
         if self._atoms:
-            before, segment, after = segment_of(self._atoms, self._spelled, self._is_html)
+            before, segment, after = segment_of(self._atoms, self._spellings, self._is_html)
             yield from self._with_own_notes(before)
             if segment:
                 yield segment
             yield from self._with_own_notes(after)
         if raw:
             yield raw
-        self._atoms, self._spelled, self._last = [], {}, ""
+        self._atoms, self._spellings, self._last_character = [], {}, ""
 
     def _with_own_notes(self, raw: str) -> Iterator[Segment | str]:
-        """Yields the markup around a segment; the pieces of its notes are moved there."""
+        """Yields the markup before or after a segment, with the pieces of notes in it."""
         for number, part in enumerate(_NOTE.split(raw)):
             if number % 2:
                 yield from self.notes[int(part)]
@@ -339,28 +339,28 @@ class Reader:
             elif part:
                 yield part
 
-    def _tag(self, number: int, token: MarkupToken) -> Atom:
+    def _tag_atom(self, number: int, token: MarkupToken) -> Atom:
         partner = self._partners[number]
         if partner is None:
-            mark = Mark(LONE, token.raw, is_space=parts_words(token.raw))
+            mark = Mark(LONE, token.raw, is_space=is_break_tag(token.raw))
         else:
             kind = OPEN if number < partner else CLOSE
-            mark = Mark(kind, token.raw, min(number, partner), is_look=is_for_looks(token))
+            mark = Mark(kind, token.raw, min(number, partner), is_formatting=is_formatting(token))
         return Atom(token.raw, mark=mark)
 
-    def _kept(self, number: int, end: int) -> Iterator[Segment | str]:
-        inside = self.tokens[number:end]
-        raw = "".join(token.raw for token in inside)
-        if any(self._dividing[number:end]):
+    def _read_kept(self, number: int, end: int) -> Iterator[Segment | str]:
+        inner_tokens = self.tokens[number:end]
+        raw = "".join(token.raw for token in inner_tokens)
+        if any(self._is_divider[number:end]):
             yield from self._flush(raw)
             return
-        text = self._visible(inside)
+        text = self._visible_text(inner_tokens)
         if 0 < len(text) <= _MAX_KEPT_CHARACTERS and len(text.split()) <= _MAX_KEPT_WORDS:
             self._atoms.append(Atom(raw, text, Mark(KEPT, raw)))
         else:
             self._atoms.append(Atom(raw, mark=Mark(LONE, raw)))
 
-    def _visible(self, tokens: Sequence[MarkupToken]) -> str:
+    def _visible_text(self, tokens: Sequence[MarkupToken]) -> str:
         parts = []
         for token in tokens:
             if token.kind == TEXT:

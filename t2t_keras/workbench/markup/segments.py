@@ -1,4 +1,4 @@
-"""Segments, running text with tags between the tags that divide a page, and their sentences."""
+"""Segments of running text with its tags, between tags that divide a page; and their sentences."""
 
 import bisect
 import dataclasses
@@ -15,12 +15,13 @@ Span = tuple[int, int]
 # Kinds of marks.
 OPEN, CLOSE, LONE, KEPT = "open", "close", "lone", "kept"
 _WORDS = re.compile("[A-Za-z0-9]+|[^A-Za-z0-9]+").findall
-# The continuation of a word; the beginning of a word that is not part of a placeholder.
-_HYPHENED = re.compile("[-'\u2010\u2011\u2019][A-Za-z0-9]?")
+# The continuation of a word after a sub- or superscript.
+_CONTINUATION = re.compile("[-'\u2010\u2011\u2019][A-Za-z0-9]?")
 # A capital letter after these signs begins a new text.
-_ENDS = frozenset(".:;!?\u2026)]\u00bb\u201d")
+_TEXT_ENDS = frozenset(".:;!?\u2026)]\u00bb\u201d")
+# The end of the text before a word that is not part of a placeholder.
 _BEFORE_WORD = re.compile(r"(?:^|[\s(\[\"'\u201c\u201e\u00ab,;:/-])$")
-_SPACE_AT_BEGIN = re.compile(r"(?:<[^<>]*>)*\s")
+_LEADING_SPACE = re.compile(r"(?:<[^<>]*>)*\s")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,14 +33,14 @@ class Mark:
         untranslated text inside the segment's text.
       raw: as written in the markup.
       element: number of the element that it opens or closes.
-      start: its place in the segment's text; for KEPT, of its first character.
+      start: its place in the segment's text; for KEPT, that of its first character.
       end: the same place; for KEPT, the place after its last character.
       space_before: whether white space is on its left.
       space_after: whether white space is on its right.
       is_space: whether it separates words like a space: `&nbsp;`, a line end, or a tag between
         words that a reader sees as separate, as in `</a><a>`.
       lead: the white space directly before it, as written in the markup.
-      is_look: whether its element can enclose part of a word.
+      is_formatting: whether its element can enclose part of a word.
     """
 
     kind: str
@@ -51,7 +52,7 @@ class Mark:
     space_after: bool = False
     is_space: bool = False
     lead: str = ""
-    is_look: bool = False
+    is_formatting: bool = False
 
 
 class Atom(NamedTuple):
@@ -59,7 +60,7 @@ class Atom(NamedTuple):
 
     Attributes:
       raw: as written in the markup.
-      text: the visible text; marks have text only if they are KEPT or an index, <sup>2</sup>.
+      text: the visible text; marks have text only if they are KEPT, or like <sup>2</sup>.
       mark: the mark; None = characters.
       is_space: whether the characters are white space.
     """
@@ -70,7 +71,7 @@ class Atom(NamedTuple):
     is_space: bool = False
 
     @property
-    def is_index(self) -> bool:
+    def is_sub_or_sup(self) -> bool:
         """Whether it is an element such as <sup>2</sup> that belongs to the word before it."""
         return self.mark is not None and self.mark.kind == LONE and bool(self.text)
 
@@ -87,7 +88,7 @@ class Segment:
     Attributes:
       text: the text to translate, with single spaces for white space.
       marks: the marks in it, in order.
-      spelled: unusual spellings of characters in the markup, by character.
+      spellings: unusual spellings of characters in the markup, by character.
       raws: (end, markup) by start in `text`, for characters whose markup differs from the text; for
         a " ", the markup of the white space.
       raw: its markup.
@@ -96,42 +97,42 @@ class Segment:
 
     text: str
     marks: tuple[Mark, ...]
-    spelled: Mapping[str, str]
+    spellings: Mapping[str, str]
     raws: Mapping[int, tuple[int, str]]
     raw: str
     is_html: bool
 
 
 def segment_of(
-    atoms: Sequence[Atom], spelled: Mapping[str, str], is_html: bool
+    atoms: Sequence[Atom], spellings: Mapping[str, str], is_html: bool
 ) -> tuple[str, Segment | None, str]:
     """Returns (markup before, segment, markup after) of atoms; without letters, no segment."""
     if not any(not atom.mark and any(map(str.isalpha, atom.text)) for atom in atoms):
         return "".join(atom.raw for atom in atoms), None, ""
     atoms = _with_formulas(atoms)
-    first, last = _core(atoms)
-    text, marks, raws = _text_and_marks(_with_divisions(atoms[first:last]))
+    start, end = _core(atoms)
+    text, marks, raws = _text_and_marks(_with_divisions(atoms[start:end]))
     marks = _with_kept_placeholders(text, marks, raws)
     before, raw, after = (
         "".join(atom.raw for atom in part)
-        for part in (atoms[:first], atoms[first:last], atoms[last:])
+        for part in (atoms[:start], atoms[start:end], atoms[end:])
     )
-    return before, Segment(text, tuple(marks), spelled, raws, raw, is_html), after
+    return before, Segment(text, tuple(marks), spellings, raws, raw, is_html), after
 
 
 def _with_divisions(atoms: Sequence[Atom]) -> list[Atom]:
     """Makes tags act as spaces between words that a reader sees as separate."""
     atoms = list(atoms)
-    before, last = "", 0  # The last characters, and the number of the last tag after them.
+    before, last_tag = "", 0  # The last characters, and the number of the last tag after them.
     marks: list[Mark] = []  # The tags after the last characters.
     for number, atom in enumerate(atoms):
         if atom.mark and atom.mark.kind in (OPEN, CLOSE):
             marks.append(atom.mark)
-            last = number
+            last_tag = number
         elif atom.is_text:
             if before and marks and atom.text and _is_divided(before, marks, atom.text):
                 mark = dataclasses.replace(marks[-1], is_space=True)
-                atoms[last] = atoms[last]._replace(mark=mark)
+                atoms[last_tag] = atoms[last_tag]._replace(mark=mark)
             before, marks = atom.text, []
         elif not atom.mark or atom.mark.is_space:
             before, marks = "", []
@@ -147,10 +148,10 @@ def _is_divided(before: str, marks: Sequence[Mark], after: str) -> bool:
     last, first = before[-1], after[0]
     kinds = [mark.kind for mark in marks]
     if CLOSE in kinds and OPEN in kinds[kinds.index(CLOSE) :]:
-        sign = not first.isalnum() or not (last.isalnum() or last in _ENDS)
-        continues = all(mark.is_look for mark in marks) and not first.isupper()
-        return not sign and not continues
-    return first.isupper() and len(before) > 1 and (last.islower() or last in _ENDS)
+        is_sign = not first.isalnum() or not (last.isalnum() or last in _TEXT_ENDS)
+        continues = all(mark.is_formatting for mark in marks) and not first.isupper()
+        return not is_sign and not continues
+    return first.isupper() and len(before) > 1 and (last.islower() or last in _TEXT_ENDS)
 
 
 def _with_kept_placeholders(
@@ -195,8 +196,8 @@ def raw_between(text: str, start: int, end: int, raws: Mapping[int, tuple[int, s
 
 
 def _with_formulas(atoms: Sequence[Atom]) -> list[Atom]:
-    """Makes each word that continues after an index, such as H₂O, a kept piece."""
-    if not any(atom.is_index for atom in atoms):
+    """Turns words that continue after a sub- or superscript, as in H₂O, into kept pieces."""
+    if not any(atom.is_sub_or_sup for atom in atoms):
         return list(atoms)
     divided_atoms = itertools.chain.from_iterable(map(_words, atoms))
     runs = [list(run) for _, run in itertools.groupby(divided_atoms, _is_in_word)]
@@ -204,10 +205,11 @@ def _with_formulas(atoms: Sequence[Atom]) -> list[Atom]:
     for number, run in enumerate(runs):
         before, after = merged_atoms[-1:], runs[number + 1 : number + 2]
         continues = any(
-            atom.is_index and not next_atom.is_index for atom, next_atom in itertools.pairwise(run)
+            atom.is_sub_or_sup and not next_atom.is_sub_or_sup
+            for atom, next_atom in itertools.pairwise(run)
         )
-        continues |= run[-1].is_index and any(
-            _HYPHENED.match(next_run[0].text) for next_run in after
+        continues |= run[-1].is_sub_or_sup and any(
+            _CONTINUATION.match(next_run[0].text) for next_run in after
         )
         begins = not run[0].mark and all(_BEFORE_WORD.search(atom.text) for atom in before)
         if _is_in_word(run[0]) and continues and begins:
@@ -218,7 +220,7 @@ def _with_formulas(atoms: Sequence[Atom]) -> list[Atom]:
 
 
 def _is_in_word(atom: Atom) -> bool:
-    return atom.is_index or (not atom.mark and atom.text.isascii() and atom.text.isalnum())
+    return atom.is_sub_or_sup or (not atom.mark and atom.text.isascii() and atom.text.isalnum())
 
 
 def _words(atom: Atom) -> list[Atom]:
@@ -234,20 +236,20 @@ def _core(atoms: Sequence[Atom]) -> tuple[int, int]:
     Both tags of an element are outer, or neither is, unless one belongs to another segment.
     """
     words = [number for number, atom in enumerate(atoms) if atom.is_text]
-    first, last = words[0], words[-1] + 1
+    words_start, words_end = words[0], words[-1] + 1
     marks = {
         (atom.mark.kind, atom.mark.element): number
         for number, atom in enumerate(atoms)
         if atom.mark and atom.mark.element >= 0
     }
-    begin, end = first, last
+    start, end = words_start, words_end
     for (kind, element), number in marks.items():
         partner = marks.get((CLOSE if kind == OPEN else OPEN, element))
-        if kind == OPEN and number < first and partner is not None and partner < last:
-            begin = min(begin, number)
-        if kind == CLOSE and number >= last and partner is not None and partner >= first:
+        if kind == OPEN and number < words_start and partner is not None and partner < words_end:
+            start = min(start, number)
+        if kind == CLOSE and number >= words_end and partner is not None and partner >= words_start:
             end = max(end, number + 1)
-    return begin, end
+    return start, end
 
 
 def _text_and_marks(
@@ -256,16 +258,16 @@ def _text_and_marks(
     parts: list[str] = []
     marks: list[Mark] = []
     raws: dict[int, tuple[int, str]] = {}
-    waiting: list[int] = []  # Numbers of the marks after the last word or space.
+    pending_marks: list[int] = []  # Numbers of the marks after the last word or space.
     size, space = 0, False  # Length of the text, and whether a space follows it.
-    lead, is_white = "", False  # The last white space, and whether it caused the space.
+    lead, is_white_space = "", False  # The last white space, and whether it caused the space.
     for atom in atoms:
         if atom.is_space:
-            space = is_white = size > 0
+            space = is_white_space = size > 0
             lead += atom.raw
-            for number in waiting:
+            for number in pending_marks:
                 marks[number] = dataclasses.replace(marks[number], space_after=True)
-            waiting = []
+            pending_marks = []
             continue
         if not (mark := atom.mark) or mark.kind == KEPT:
             if atom.text and (space or lead):
@@ -275,18 +277,18 @@ def _text_and_marks(
                     raws[size if space else size - 1] = size + space, lead
                 size += space
                 space = False
-            lead, is_white = "", False
+            lead, is_white_space = "", False
             start, size = size, size + len(atom.text)
             parts.append(atom.text)
-            waiting = []
+            pending_marks = []
             if mark:
                 marks.append(dataclasses.replace(mark, start=start, end=size))
             elif atom.text != atom.raw:
                 raws[start] = size, atom.raw
             continue
-        waiting.append(len(marks))
+        pending_marks.append(len(marks))
         marks.append(
-            dataclasses.replace(mark, start=size, end=size, space_before=is_white, lead=lead)
+            dataclasses.replace(mark, start=size, end=size, space_before=is_white_space, lead=lead)
         )
         lead = ""
         if mark.is_space:
@@ -337,24 +339,22 @@ def divide(segment: Segment, split: Callable[[str], Sequence[str]]) -> list[Sent
             spans[-1] = spans[-1][0], position
         else:
             spans.append((start, position))
-    sentences: list[list[Mark]] = [[] for _ in spans]
+    marks_by_sentence: list[list[Mark]] = [[] for _ in spans]
     number = 0
     for mark in segment.marks:
-        while number + 1 < len(spans) and _is_of_next(mark, spans[number][1], spans[number + 1][0]):
+        while number + 1 < len(spans) and _follows(mark, spans[number][1], spans[number + 1][0]):
             number += 1
         start, end = spans[number]
         first, last = (min(max(place, start), end) - start for place in (mark.start, mark.end))
-        sentences[number].append(dataclasses.replace(mark, start=first, end=last))
+        marks_by_sentence[number].append(dataclasses.replace(mark, start=first, end=last))
     raws = _raws_of_sentences(segment, spans)
-    all_sentences: list[Sentence] = []
-    for number, ((start, end), marks) in enumerate(zip(spans, sentences, strict=True)):
+    sentences: list[Sentence] = []
+    for number, ((start, end), marks) in enumerate(zip(spans, marks_by_sentence, strict=True)):
         space, is_apart = "", False
         if number:
             space = raw_between(segment.text, spans[number - 1][1], start, segment.raws)
             between = [
-                mark
-                for mark in all_sentences[-1].marks
-                if mark.start == len(all_sentences[-1].text)
+                mark for mark in sentences[-1].marks if mark.start == len(sentences[-1].text)
             ]
             between += [mark for mark in marks if not mark.end]
             is_apart = bool(space or any(mark.lead for mark in between))
@@ -363,8 +363,8 @@ def divide(segment: Segment, split: Callable[[str], Sequence[str]]) -> list[Sent
                 space = marks[0].lead
                 marks[0] = dataclasses.replace(marks[0], lead="")
         text = segment.text[start:end]
-        all_sentences.append(Sentence(text, tuple(marks), space, raws[number], is_apart))
-    return all_sentences
+        sentences.append(Sentence(text, tuple(marks), space, raws[number], is_apart))
+    return sentences
 
 
 def _raws_of_sentences(segment: Segment, spans: Sequence[Span]) -> list[dict[int, tuple[int, str]]]:
@@ -396,10 +396,10 @@ def _are_apart(before: str, after: str) -> bool:
     """Returns whether white space, perhaps outside of tags at the edges, separates two texts."""
     while before.endswith(">") and "<" in before:
         before = before[: before.rindex("<")]
-    return before[-1:].isspace() or bool(_SPACE_AT_BEGIN.match(after))
+    return before[-1:].isspace() or bool(_LEADING_SPACE.match(after))
 
 
-def _is_of_next(mark: Mark, end: int, start: int) -> bool:
+def _follows(mark: Mark, end: int, start: int) -> bool:
     """Returns whether a mark belongs to the next sentence."""
     if mark.start > end:
         return True

@@ -1,6 +1,6 @@
 """Divides HTML and XML into tokens, reads the characters of their text, and matches their tags.
 
-No declared entity is expanded, and nothing is fetched. The tokens of a text, joined, are the text.
+No declared entity is expanded, and nothing is fetched. Joined, the tokens are the text again.
 Reading and matching take time linear in the text, however deep its elements are nested.
 """
 
@@ -24,13 +24,13 @@ _HTML_REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[A-Za-z][A-Za-z
 _COMPOSABLE = re.compile(
     r".[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u093c\u3099\u309a]*", re.DOTALL
 )
-_XML = {"&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&apos;": "'"}
+_XML_ENTITIES = {"&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&apos;": "'"}
 # The longest name that HTML takes without a semicolon.
-_LONGEST_BARE = max(len(name) for name in html.entities.html5 if not name.endswith(";"))
-_DIGITS = re.compile("&#[xX]?0*")
-_MARKUP = re.compile("[&<>]")
+_MAX_BARE_NAME_LENGTH = max(len(name) for name in html.entities.html5 if not name.endswith(";"))
+_NUMBER_PREFIX = re.compile("&#[xX]?0*")
+_SPECIAL_SIGN = re.compile("[&<>]")
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# A key of `spelled` for the text of a title, where tags are text.
+# A key of `spellings` that marks the text of a title, where tags are text.
 NO_TAGS = "</title"
 # The first character of a tag of HTML after "<".
 _TAG_NAME = re.compile("[A-Za-z/!?]")
@@ -44,12 +44,12 @@ _VOID = frozenset(
     "track wbr".split()
 )
 # Elements whose content has no tags; that of `title` is text nevertheless.
-_RAW = frozenset("script style textarea title iframe noembed noframes xmp".split())
+_RAW_ELEMENTS = frozenset("script style textarea title iframe noembed noframes xmp".split())
 # Elements whose content has no tags in SVG and MathML either.
 _RAW_ANYWHERE = frozenset({"script", "style"})
 # Elements with different parsing rules, and elements of HTML that end them.
 _FOREIGN = frozenset({"svg", "math"})
-BREAKS_OUT = frozenset(
+_BREAKOUT_ELEMENTS = frozenset(
     "b big blockquote body br center code dd div dl dt em embed foreignobject h1 h2 h3 h4 h5 h6 "
     "head hr i img li listing menu meta nobr ol p pre ruby s small span strong strike sub sup "
     "table tt u ul var".split()
@@ -67,7 +67,7 @@ _XML_TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _HTML_NAME = re.compile(r"</?([A-Za-z][^\s/>]*)")
-_IN_TAG = re.compile("[\"'>]")
+_QUOTE_OR_END = re.compile("[\"'>]")
 # Elements of HTML, and of KDE's messages, that divide running text.
 HTML_BLOCKS = frozenset(
     "address article aside blockquote body br button caption center col colgroup dd details "
@@ -89,9 +89,9 @@ _XML_NOTES = frozenset("endnote fn footnote indexterm rt rp".split())
 # Elements of SVG that have text.
 SVG_TEXTS = frozenset({"text", "title", "desc", "foreignobject"})
 # Elements that only change the look of words or parts of words.
-_LOOKS = frozenset("b i em strong u s strike del ins small big font mark sub sup tt g".split())
-# Elements of HTML, with the elements that end them when they begin.
+_FORMATTING = frozenset("b i em strong u s strike del ins small big font mark sub sup tt g".split())
 _RUBY = frozenset({"rb", "rt", "rtc", "rp"})
+# Elements of HTML, with the elements that end them when they begin.
 _ENDED_BY = {
     "p": HTML_BLOCKS - {"br", "link", "meta", "body", "head", "html", "col"},
     "li": {"li"},
@@ -101,7 +101,7 @@ _ENDED_BY = {
     "th": {"td", "th", "tr", "tbody", "tfoot"},
     "tr": {"tr", "tbody", "tfoot"},
     "option": {"option", "optgroup"},
-    "svg": BREAKS_OUT - {"foreignobject"},
+    "svg": _BREAKOUT_ELEMENTS - {"foreignobject"},
     **dict.fromkeys(("pre", "listing", "plaintext"), frozenset()),
     **dict.fromkeys(_RUBY, _RUBY),
 }
@@ -115,10 +115,11 @@ _BREAK = re.compile(
     r"""<(?:(?:br|cr|lb|tab)[\s/>]"""
     r"""|[^!?<>][^<>]*?\s(?:ctype|type|subType)\s*=\s*["'](?:xlf:)?(?:lb|pb)["'])"""
 )
-_IS_NOTE = re.compile(r"""\sctype\s*=\s*["']x-note["']""")
+_NOTE_TYPE = re.compile(r"""\sctype\s*=\s*["']x-note["']""")
 # Marks messages whose line ends are kept.
-_KEPT_LINES = re.compile(r"""\sclass\s*=\s*["']t2t-lines["']""")
-_PRESERVED = re.compile(r"""\sxml:space\s*=\s*["']preserve["']""")
+_KEPT_LINES_CLASS = re.compile(r"""\sclass\s*=\s*["']t2t-lines["']""")
+_PRESERVED_SPACE = re.compile(r"""\sxml:space\s*=\s*["']preserve["']""")
+_Spellings = MutableMapping[str, str]
 
 
 class Characters(NamedTuple):
@@ -139,8 +140,8 @@ class Characters(NamedTuple):
     is_kept: bool = False
 
 
-def read_characters(raw: str, is_html: bool, spelled: MutableMapping[str, str]) -> list[Characters]:
-    """Divides text between tags; adds to `spelled` the characters with an unusual spelling."""
+def read_characters(raw: str, is_html: bool, spellings: _Spellings) -> list[Characters]:
+    """Divides text between tags; adds to `spellings` the characters with an unusual spelling."""
     pieces, position = [], 0
     while part := _PARTS.match(raw, position):
         position = part.end()
@@ -153,23 +154,23 @@ def read_characters(raw: str, is_html: bool, spelled: MutableMapping[str, str]) 
         reference = reference_at(raw, part.start(), is_html) if part["reference"] else ""
         if reference:
             position = part.start() + len(reference)
-            pieces.append(_referred(reference, is_html, spelled))
+            pieces.append(_read_reference(reference, is_html, spellings))
         else:
-            pieces += _composed(part[0], spelled)
-            for sign in [*_MARKUP.findall(part[0]), *NOT_XML.findall(part[0])]:
-                spelled.setdefault(sign, sign)
+            pieces += _compose(part[0], spellings)
+            for sign in [*_SPECIAL_SIGN.findall(part[0]), *NOT_XML.findall(part[0])]:
+                spellings.setdefault(sign, sign)
     return pieces
 
 
-def _composed(raw: str, spelled: MutableMapping[str, str]) -> list[Characters]:
-    """Returns text in NFC; adds to `spelled` the characters that were not in NFC."""
+def _compose(raw: str, spellings: _Spellings) -> list[Characters]:
+    """Returns text in NFC; adds to `spellings` the characters that were not in NFC."""
     text = normalized(raw)
     if text == raw:
         return [Characters(raw, raw)]
-    pieces = [Characters(written, normalized(written)) for written in _COMPOSABLE.findall(raw)]
+    pieces = [Characters(letter, normalized(letter)) for letter in _COMPOSABLE.findall(raw)]
     for piece in pieces:
         if len(piece.text) == 1 and piece.text != piece.raw:
-            spelled.setdefault(piece.text, piece.raw)
+            spellings.setdefault(piece.text, piece.raw)
     return pieces if "".join(piece.text for piece in pieces) == text else [Characters(raw, text)]
 
 
@@ -182,32 +183,32 @@ def reference_at(text: str, start: int, is_html: bool) -> str:
     if raw[1] == "#" or not is_html or raw[1:] in html.entities.html5:
         return raw
     # An unknown name may begin with a known one, which needs no semicolon.
-    for length in range(min(len(raw), _LONGEST_BARE + 1), 1, -1):
+    for length in range(min(len(raw), _MAX_BARE_NAME_LENGTH + 1), 1, -1):
         if raw[1:length] in html.entities.html5:
             return raw[:length]
     return raw if raw[-1] == ";" else ""
 
 
-def _character(raw: str, is_html: bool) -> str:
+def _referenced_text(raw: str, is_html: bool) -> str:
     """Returns the characters of a reference; the reference itself if it is unknown."""
     if raw[1] == "#":
         # Python refuses to read very long numbers.
-        return html.unescape(raw) if len(_DIGITS.sub("", raw)) <= 8 else "\ufffd"
-    return html.entities.html5.get(raw[1:], raw) if is_html else _XML.get(raw, raw)
+        return html.unescape(raw) if len(_NUMBER_PREFIX.sub("", raw)) <= 8 else "\ufffd"
+    return html.entities.html5.get(raw[1:], raw) if is_html else _XML_ENTITIES.get(raw, raw)
 
 
-def _referred(raw: str, is_html: bool, spelled: MutableMapping[str, str]) -> Characters:
-    text = _character(raw, is_html)
+def _read_reference(raw: str, is_html: bool, spellings: _Spellings) -> Characters:
+    text = _referenced_text(raw, is_html)
     if text == raw or (raw[1] != "#" and len(text) > 1):
         return Characters(raw, raw, is_kept=True)
     if all(character.isspace() or unicodedata.category(character)[0] in "CZ" for character in text):
         return Characters(raw, " " if text and text.isspace() else "", is_kept=True)
     if len(text) == 1 and not (text.isascii() and text.isalnum()):
-        spelled.setdefault(text, raw if raw[-1] == ";" else f"{raw};")
+        spellings.setdefault(text, raw if raw[-1] == ";" else f"{raw};")
     return Characters(raw, text)
 
 
-def write_characters(text: str, spelled: Mapping[str, str], after: str = "") -> str:
+def write_characters(text: str, spellings: Mapping[str, str], after: str = "") -> str:
     """Writes text as markup, with its special characters spelled as in the source.
 
     "&", "<" and ">" stay bare if they are bare in the source and cannot be read as markup.
@@ -215,37 +216,37 @@ def write_characters(text: str, spelled: Mapping[str, str], after: str = "") -> 
 
     Args:
       text: the text, which a model may have spelled in bytes.
-      spelled: spellings in the source, by character.
+      spellings: spellings in the source, by character.
       after: the markup that follows the text.
     """
-    text = NOT_XML.sub(lambda sign: sign[0] if sign[0] in spelled else "\ufffd", text)
-    if not spelled and not _MARKUP.search(text):
+    text = NOT_XML.sub(lambda sign: sign[0] if sign[0] in spellings else "\ufffd", text)
+    if not spellings and not _SPECIAL_SIGN.search(text):
         return text
     markup, parts = text + after, []
     for position, sign in enumerate(text):
-        raw = spelled.get(sign, sign)
+        raw = spellings.get(sign, sign)
         if (
             raw == sign
             and sign in "&<>"
-            and not (sign in spelled and _is_bare(markup, position, spelled))
+            and not (sign in spellings and _is_bare(markup, position, spellings))
         ):
             raw = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}[sign]
         parts.append(raw)
     return "".join(parts)
 
 
-def _is_bare(text: str, position: int, spelled: Mapping[str, str]) -> bool:
+def _is_bare(text: str, position: int, spellings: Mapping[str, str]) -> bool:
     """Returns whether "&", "<" or ">" at a place in HTML can only be text."""
     if text[position] == "&":
         return not reference_at(text, position, True)
-    if text[position] == "<" and NO_TAGS in spelled:
+    if text[position] == "<" and NO_TAGS in spellings:
         return text[position + 1 : position + 7].lower() != "/title"
     if text[position] == "<":
         return not _TAG_NAME.match(text, position + 1)
     return not text.endswith("]]", 0, position)
 
 
-def write_again(raw: str, after: str, is_html: bool) -> str:
+def terminate_reference(raw: str, after: str, is_html: bool) -> str:
     """Returns a reference of the source; adds ";" if the markup that now follows requires it."""
     if raw[:1] == "&" and raw[-1] != ";" and reference_at(raw + after, 0, is_html) != raw:
         return f"{raw};"
@@ -271,30 +272,30 @@ def html_tokens(text: str) -> Iterator[MarkupToken]:
 
     "<" before a space is text, for example. An unfinished tag is OTHER.
     """
-    begin = position = 0  # There is text from `begin` to `position`.
-    foreign = 0  # Number of open elements of `_FOREIGN`.
+    text_start = position = 0  # There is text from `text_start` to `position`.
+    foreign_depth = 0  # Number of open elements of `_FOREIGN`.
     while (position := text.find("<", position)) >= 0:
-        token = _html_token(text, position, foreign > 0)
+        token = _html_token(text, position, foreign_depth > 0)
         if token is None:
             position += 1
             continue
-        if begin < position:
-            yield MarkupToken(TEXT, text[begin:position])
+        if text_start < position:
+            yield MarkupToken(TEXT, text[text_start:position])
         yield token
-        begin = position = position + len(token.raw)
+        text_start = position = position + len(token.raw)
         if token.name in _FOREIGN:
-            foreign = max(foreign + (token.kind == OPEN) - (token.kind == CLOSE), 0)
-        elif token.kind in (OPEN, EMPTY) and token.name in BREAKS_OUT:
-            foreign = 0
-        if token.kind == OPEN and token.name in (_RAW_ANYWHERE if foreign else _RAW):
-            end = re.compile(rf"</{token.name}(?=[\s/>])", re.IGNORECASE).search(text, begin)
+            foreign_depth = max(foreign_depth + (token.kind == OPEN) - (token.kind == CLOSE), 0)
+        elif token.kind in (OPEN, EMPTY) and token.name in _BREAKOUT_ELEMENTS:
+            foreign_depth = 0
+        if token.kind == OPEN and token.name in (_RAW_ANYWHERE if foreign_depth else _RAW_ELEMENTS):
+            end = re.compile(rf"</{token.name}(?=[\s/>])", re.IGNORECASE).search(text, text_start)
             position = end.start() if end else len(text)
-            if begin < position:
+            if text_start < position:
                 kind = TEXT if token.name == "title" else OTHER
-                yield MarkupToken(kind, text[begin:position], token.name)
-            begin = position
-    if begin < len(text):
-        yield MarkupToken(TEXT, text[begin:])
+                yield MarkupToken(kind, text[text_start:position], token.name)
+            text_start = position
+    if text_start < len(text):
+        yield MarkupToken(TEXT, text[text_start:])
 
 
 def _html_token(text: str, start: int, is_foreign: bool) -> MarkupToken | None:
@@ -324,7 +325,7 @@ def _html_token(text: str, start: int, is_foreign: bool) -> MarkupToken | None:
 
 def _tag_end(text: str, position: int) -> int:
     """Returns the end of a tag; 0 = it has no end. A ">" in a quoted value does not end it."""
-    while sign := _IN_TAG.search(text, position):
+    while sign := _QUOTE_OR_END.search(text, position):
         position = sign.end()
         if sign[0] == ">":
             return position
@@ -355,9 +356,9 @@ def check_xml(text: str) -> None:
 
     Nothing is fetched. Entities need not be declared, and are not expanded.
     """
-    if wrong := NOT_XML.search(text):
-        line = text.count("\n", 0, wrong.start()) + 1
-        raise _malformed(line, f"the character {wrong[0]!a} is not allowed")
+    if forbidden := NOT_XML.search(text):
+        line = text.count("\n", 0, forbidden.start()) + 1
+        raise _xml_error(line, f"the character {forbidden[0]!a} is not allowed")
     # Put an element around everything after the declaration and the document type.
     start = position = 0
     for token in xml_tokens(text):
@@ -378,10 +379,10 @@ def check_xml(text: str) -> None:
         place = parser.ErrorByteIndex
         excerpt = data[max(place - 10, 0) : place + 30].decode("utf-8", "ignore")
         reason = f"{expat.ErrorString(error.code)} near {excerpt!a}"
-        raise _malformed(error.lineno, reason) from error
+        raise _xml_error(error.lineno, reason) from error
 
 
-def _malformed(line: int, reason: str) -> UserError:
+def _xml_error(line: int, reason: str) -> UserError:
     return UserError(f"Malformed XML in line {line}: {reason}. Repair it.", code="malformed_xml")
 
 
@@ -392,8 +393,8 @@ def match_html(
 ) -> tuple[list[int | None], list[int]]:
     """Returns for each token the number of its matching tag, and the end of its element.
 
-    The end is the number of the token after the element; 0 for all tokens but opening tags. A tag
-    without a match has None.
+    The end is the number of the token after the element; only opening tags have one, others have 0.
+    A tag without a match has None.
 
     Args:
       tokens: the tokens of a text.
@@ -430,8 +431,8 @@ def match_html(
 
 
 def is_kept(token: MarkupToken, names: Collection[str]) -> bool:
-    """Returns whether an element is not translated, by its attributes or as one of `names`."""
-    if token.name in names and not _KEPT_LINES.search(token.raw):
+    """Returns whether an element is left untranslated, by its attributes or as one of `names`."""
+    if token.name in names and not _KEPT_LINES_CLASS.search(token.raw):
         return True
     return bool(_NOT_TRANSLATED.search(token.raw))
 
@@ -440,19 +441,19 @@ def is_note(token: MarkupToken, is_html: bool) -> bool:
     """Returns whether an element's content is a separate text, not part of its sentence."""
     if is_html:
         return token.name in _HTML_NOTES
-    return token.name.rpartition(":")[2] in _XML_NOTES or bool(_IS_NOTE.search(token.raw))
+    return token.name.rpartition(":")[2] in _XML_NOTES or bool(_NOTE_TYPE.search(token.raw))
 
 
-def is_for_looks(token: MarkupToken) -> bool:
+def is_formatting(token: MarkupToken) -> bool:
     """Returns whether an element may enclose part of a word."""
-    return token.name in _LOOKS
+    return token.name in _FORMATTING
 
 
-def parts_words(raw: str) -> bool:
-    """Returns whether an empty element stands for a line end or a tab."""
+def is_break_tag(raw: str) -> bool:
+    """Returns whether an empty element's tag stands for a line end or a tab."""
     return bool(_BREAK.match(raw))
 
 
 def preserves_space(token: MarkupToken, is_html: bool) -> bool:
     """Returns whether the white space in an element matters."""
-    return token.name == "pre" if is_html else bool(_PRESERVED.search(token.raw))
+    return token.name == "pre" if is_html else bool(_PRESERVED_SPACE.search(token.raw))

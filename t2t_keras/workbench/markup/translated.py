@@ -20,14 +20,14 @@ from t2t_keras.workbench.markup.segments import (
     Sentence,
     Span,
 )
-from t2t_keras.workbench.markup.tokens import reference_at, write_again, write_characters
+from t2t_keras.workbench.markup.tokens import reference_at, terminate_reference, write_characters
 from t2t_keras.workbench.placeholders import find
 from t2t_keras.workbench.placeholders.finding import SYMBOLS, UNSPACED_SIGNS, comparison_key
 
 _WORD = rf"[^\W{UNSPACED_SIGNS}]+"
 _UNIT = re.compile(rf"[{UNSPACED_SIGNS}]|{_WORD}(?:['\u2019\u2010-]{_WORD})*|[^\w\s]")
 # Punctuation that differs between languages.
-_ALIKE = str.maketrans("\u2026\u3002\uff0c\uff1b\uff1a\uff01\uff1f\u2013\u2014", "..,;:!?--")
+_SIGNS = str.maketrans("\u2026\u3002\uff0c\uff1b\uff1a\uff01\uff1f\u2013\u2014", "..,;:!?--")
 _QUOTES = "\"'\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u00ab\u00bb\u2039\u203a\u300c\u300d"
 
 
@@ -51,8 +51,8 @@ def agreement(
 ) -> np.ndarray:
     """Returns how much each unit of the translation comes from each unit of the source.
 
-    For words, the shares are those of attention. A sign comes from the same sign of the source, the
-    one nearest to the origin of its neighbours. A sign that the source lacks has no origin.
+    For words, the shares are those of attention. A sign comes from the same sign of the source; of
+    several, from the one nearest to the origin of its neighbours. Other signs have no origin.
 
     Args:
       source: the source text.
@@ -95,7 +95,7 @@ def _sign(text: str) -> str:
     """Returns the kind of a sign; "" = a word."""
     if len(text) > 1 or text.isalnum() or unicodedata.category(text) == "Co":
         return ""
-    return '"' if text in _QUOTES else text.translate(_ALIKE)
+    return '"' if text in _QUOTES else text.translate(_SIGNS)
 
 
 def _expected_place(row: int, shares: np.ndarray, columns: int) -> float:
@@ -129,12 +129,12 @@ class TranslatedSentence:
         self._marks, self._raws = sentence.marks, sentence.raws
         self._segment, self._restore = segment, restore
         kept_marks = [mark for mark in sentence.marks if mark.kind == KEPT]
-        # The text of each kept piece, which the translation has, too.
+        # The texts of the kept pieces; the translation has them, too.
         self._kept_texts = dict(zip(map(id, kept_marks), sentence.kept_texts, strict=True))
         self.source_units = units(self.text, sentence.kept_texts)
         self.target_units = units(translation, sentence.kept_texts)
         # Units of the source by units of the translation that are equal except for case.
-        self._same = self._with_words_divided(self._same_units())
+        self._equal_units = self._divide_words(self._match_equal_units())
 
     @property
     def has_marks(self) -> bool:
@@ -145,9 +145,9 @@ class TranslatedSentence:
         """Returns both texts, each with its units."""
         return (self.text, self.source_units), (self.translation, self.target_units)
 
-    def _write(self, text: str, after: str) -> str:
+    def _to_markup(self, text: str, after: str) -> str:
         """Returns a piece of the translation as markup; `after` is what follows it."""
-        return write_characters(self._restore(text), self._segment.spelled, after)
+        return write_characters(self._restore(text), self._segment.spellings, after)
 
     def markup(self, weights: np.ndarray | None) -> str:
         """Returns the translation with its marks.
@@ -156,9 +156,9 @@ class TranslatedSentence:
           weights: attention, float [target units, source units]; None = place marks, if any, in
             proportion to their places in the source.
         """
-        return self._written(self._placed(weights) if self._marks else [])
+        return self._markup_with(self._place(weights) if self._marks else [])
 
-    def _same_units(self) -> dict[int, int]:
+    def _match_equal_units(self) -> dict[int, int]:
         """Maps units of the translation to units of the source that are equal except for case."""
         unmatched: dict[str, collections.deque[int]] = {}
         for number, (start, end) in enumerate(self.source_units):
@@ -172,7 +172,7 @@ class TranslatedSentence:
                     equal_units[number] = candidates.popleft()
         return equal_units
 
-    def _with_words_divided(self, same: Mapping[int, int]) -> dict[int, int]:
+    def _divide_words(self, equal_units: Mapping[int, int]) -> dict[int, int]:
         """Divides units at marks inside a word that is the same in the translation."""
         places = {place for mark in self._marks for place in (mark.start, mark.end)}
         cuts = {
@@ -181,25 +181,26 @@ class TranslatedSentence:
             if places
         }
         if not any(cuts.values()):
-            return dict(same)
+            return dict(equal_units)
         first_parts: dict[int, int] = {}  # The first part of each unit of the source.
-        sources: list[Span] = []
-        targets: list[Span] = []
-        matched_units = set(same.values())
+        source_parts: list[Span] = []
+        target_parts: list[Span] = []
+        matched_units = set(equal_units.values())
         for number, span in enumerate(self.source_units):
-            first_parts[number] = len(sources)
-            sources += _divided(span, cuts[number] if number in matched_units else [])
+            first_parts[number] = len(source_parts)
+            source_parts += _cut(span, cuts[number] if number in matched_units else [])
         parts: dict[int, int] = {}
         for number, span in enumerate(self.target_units):
-            source = same.get(number)
-            unit_parts = _divided(span, cuts[source] if source is not None else [])
+            source = equal_units.get(number)
+            unit_parts = _cut(span, cuts[source] if source is not None else [])
             if source is not None:
-                parts |= {len(targets) + i: first_parts[source] + i for i in range(len(unit_parts))}
-            targets += unit_parts
-        self.source_units, self.target_units = sources, targets
+                start = len(target_parts)
+                parts |= {start + i: first_parts[source] + i for i in range(len(unit_parts))}
+            target_parts += unit_parts
+        self.source_units, self.target_units = source_parts, target_parts
         return parts
 
-    def _placed(self, weights: np.ndarray | None) -> Placement:
+    def _place(self, weights: np.ndarray | None) -> Placement:
         spans = self.source_units
         gaps = [
             (_gap(spans, mark.start, mark.kind in (OPEN, KEPT)), _gap(spans, mark.end, False))
@@ -216,23 +217,23 @@ class TranslatedSentence:
                 agreements[target, source] = 1.0
         texts = [self.translation[start:end] for start, end in self.target_units]
         source_words, target_words = (
-            [any(map(_is_of_word, text[start:end])) for start, end in units]
-            for text, units in self.texts_with_units()
+            [any(map(_is_word_character, text[start:end])) for start, end in unit_spans]
+            for text, unit_spans in self.texts_with_units()
         )
         is_word = source_words, target_words
         return Placer(root, open_nodes, agreements, is_word, texts, self._kept_texts).place()
 
     def _parts_of_words(self) -> Iterator[tuple[int, int]]:
         """Yields pairs of units that are parts of the same word."""
-        for target, source in self._same.items():
+        for target, source in self._equal_units.items():
             start, end = self.source_units[source]
             spans = self.source_units[max(source - 1, 0) : source + 2]
             if any(span[1] == start or span[0] == end for span in spans) and (
-                any(map(_is_of_word, self.text[start:end]))
+                any(map(_is_word_character, self.text[start:end]))
             ):
                 yield target, source
 
-    def _written(self, placement: Placement) -> str:
+    def _markup_with(self, placement: Placement) -> str:
         by_gap: dict[int, list[Mark]] = {}
         for gap, mark in placement:
             by_gap.setdefault(gap, []).append(mark)
@@ -243,7 +244,7 @@ class TranslatedSentence:
                 (mark for mark in self._marks if mark.kind != KEPT), lambda mark: mark.start
             )
         }
-        breaks = self._breaks()
+        breaks = self._source_breaks()
         parts, position, count = [], 0, len(self.target_units)
         for gap in range(count + 1):
             start = self.target_units[gap][0] if gap < count else len(self.translation)
@@ -256,10 +257,11 @@ class TranslatedSentence:
                 parts.append(self._space_after(place))
                 parts += [mark.raw for mark in marks if mark.kind == KEPT]
             elif gap not in replaced or marks:
-                parts += _spaced(marks, space, gap == 0, gap == count)
+                parts += _with_spaces(marks, space, gap == 0, gap == count)
             if gap < count:
                 position = self.target_units[gap][1]
-                parts.append("" if gap in replaced else self._unit(gap, by_gap.get(gap + 1, [])))
+                if gap not in replaced:
+                    parts.append(self._unit_markup(gap, by_gap.get(gap + 1, [])))
         return "".join(parts)
 
     def _replaced_units(self, by_gap: Mapping[int, Sequence[Mark]]) -> set[int]:
@@ -285,7 +287,7 @@ class TranslatedSentence:
             replaced.update(by_name[name].popleft() for name in displaced if by_name.get(name))
         return replaced
 
-    def _unit(self, number: int, marks: Sequence[Mark]) -> str:
+    def _unit_markup(self, number: int, marks: Sequence[Mark]) -> str:
         """Returns a unit of the translation as markup, if possible spelled as in the source.
 
         `marks` are the marks after it.
@@ -293,7 +295,7 @@ class TranslatedSentence:
         start, end = self.target_units[number]
         text, after = self.translation[start:end], self.translation[end : end + 64]
         after = marks[0].lead + marks[0].raw if marks else after
-        source = self._same.get(number)
+        source = self._equal_units.get(number)
         # The equal unit of the source; 0, 0 = there is none.
         first, last = (0, 0) if source is None else self.source_units[source]
         is_same = first < last and self.text[first:last] == text
@@ -305,11 +307,11 @@ class TranslatedSentence:
                 place = next_place
             if place == last and "".join(raws) != text:
                 is_html = self._segment.is_html
-                return "".join([*raws[:-1], write_again(raws[-1], after, is_html)])
+                return "".join([*raws[:-1], terminate_reference(raws[-1], after, is_html)])
         if text == ">" and not self._segment.is_html and self.translation.endswith("]]", 0, start):
             return "&gt;"  # In XML, text must not contain "]]>".
         if not is_same:
-            return self._write(text, after)
+            return self._to_markup(text, after)
         # The source has the bare sign; keep it bare if it has the same meaning here.
         continues_alike = self.text[last : last + 1].casefold() == after[:1].casefold()
         means_same = {
@@ -318,9 +320,9 @@ class TranslatedSentence:
         }
         if means_same.get(text, "&" not in text and text not in SYMBOLS):
             return text
-        return self._write(text, after)
+        return self._to_markup(text, after)
 
-    def _breaks(self) -> dict[int, str]:
+    def _source_breaks(self) -> dict[int, str]:
         """Returns the source's white space that replaces spaces of the translation, by place.
 
         The places are in proportion to those in the source.
@@ -351,7 +353,7 @@ class TranslatedSentence:
         if not text or text == " ":
             return breaks.get(start, text)
         return "".join(
-            breaks.get(start + number) or self._write(sign, after)
+            breaks.get(start + number) or self._to_markup(sign, after)
             for number, sign in enumerate(text)
         )
 
@@ -362,13 +364,13 @@ class TranslatedSentence:
         return "" if place else self._raws.get(-1, (0, ""))[1]
 
 
-def _divided(span: Span, cuts: Sequence[int]) -> list[Span]:
+def _cut(span: Span, cuts: Sequence[int]) -> list[Span]:
     start, end = span
     places = [start, *(start + cut for cut in cuts), end]
     return list(itertools.pairwise(places))
 
 
-def _is_of_word(character: str) -> bool:
+def _is_word_character(character: str) -> bool:
     return character.isalnum() or ord(character) >= 0x10FF00
 
 
@@ -379,30 +381,30 @@ def _gap(spans: Sequence[Span], place: int, is_opening: bool) -> int:
     return bisect.bisect_left(spans, place, key=lambda span: span[0])
 
 
-def _spaced(marks: Sequence[Mark], space: str, at_begin: bool, at_end: bool) -> list[str]:
+def _with_spaces(marks: Sequence[Mark], space: str, at_begin: bool, at_end: bool) -> list[str]:
     """Returns marks with the white space between them: after closing, before opening tags."""
     if not marks:
         return [space]
     kinds_before = ["", *(mark.kind for mark in marks)]
     # A mark may replace white space; an opening tag does so only after a closing tag.
     if any(
-        mark.is_space and (mark.kind == LONE or before == CLOSE)
-        for before, mark in zip(kinds_before, marks, strict=False)
+        mark.is_space and (mark.kind == LONE or kind_before == CLOSE)
+        for kind_before, mark in zip(kinds_before, marks, strict=False)
     ):
         raws = [mark.raw + " " * (mark.space_after and mark is not marks[-1]) for mark in marks]
-        before = " " * (marks[0].space_before and not at_begin)
-        return [before, *raws, " " * (marks[-1].space_after and not at_end)]
+        space_before = " " * (marks[0].space_before and not at_begin)
+        return [space_before, *raws, " " * (marks[-1].space_after and not at_end)]
     parts: list[str] = []
-    is_out = not space
+    is_space_written = not space
     for mark in marks:
-        stays = mark.kind == CLOSE or (mark.kind == LONE and not mark.space_before)
-        if not is_out and not stays:
+        precedes_space = mark.kind == CLOSE or (mark.kind == LONE and not mark.space_before)
+        if not is_space_written and not precedes_space:
             parts.append(space)
-            is_out = True
+            is_space_written = True
         if mark.kind == LONE and mark.space_before and at_end:
             parts.append(" ")
         parts.append(mark.raw)
-        apart = mark.kind == LONE and mark.space_before and mark.space_after
-        if (apart and space) or (mark.kind == LONE and mark.space_after and at_begin):
+        is_apart = mark.kind == LONE and mark.space_before and mark.space_after
+        if (is_apart and space) or (mark.kind == LONE and mark.space_after and at_begin):
             parts.append(" ")
-    return [*parts, *([] if is_out else [space])]
+    return [*parts, *([] if is_space_written else [space])]

@@ -89,7 +89,7 @@ def translate_markup(
     placeholders = PlaceholderStage(has_symbols(translator.problem))
     translator = translator.with_stages(placeholders, *stages)
     translations: list[Translation] = []
-    number = 0
+    first_number = 0
     while jobs:
         # Translate texts together, but not a whole site at once.
         batch: list[_MarkupJob] = []
@@ -97,8 +97,8 @@ def translate_markup(
         while jobs and (not batch or count < translator.config.lines_at_once):
             batch.append(jobs.pop(0))
             count += len(batch[-1].sentences)
-        translations += _translated(translator, placeholders, batch, number)
-        number += count
+        translations += _translate_jobs(translator, placeholders, batch, first_number)
+        first_number += count
     return translations
 
 
@@ -129,20 +129,20 @@ class _MarkupJob:
     def __init__(self, fragment: Fragment, split: Callable[[str], list[str]]):
         self.fragment = fragment
         self.segments = fragment.segments
-        self.divided = [divide(segment, split) for segment in self.segments]
+        self.sentences_by_segment = [divide(segment, split) for segment in self.segments]
 
     @property
     def sentences(self) -> list[tuple[Sentence, Segment]]:
         """Its sentences with their segments."""
-        pairs = zip(self.divided, self.segments, strict=True)
+        pairs = zip(self.sentences_by_segment, self.segments, strict=True)
         return [(sentence, segment) for sentences, segment in pairs for sentence in sentences]
 
-    def written(self, sentences: Iterable[str]) -> str:
+    def write(self, sentences: Iterable[str]) -> str:
         """Returns its markup with other sentences, which are markup."""
         remaining = iter(sentences)
         texts = (
             join_markup(segment_sentences, itertools.islice(remaining, len(segment_sentences)))
-            for segment_sentences in self.divided
+            for segment_sentences in self.sentences_by_segment
         )
         return self.fragment.write(list(texts))
 
@@ -163,7 +163,7 @@ class _Item(NamedTuple):
     line: Line
 
 
-def _translated(
+def _translate_jobs(
     translator: "Translator",
     placeholders: PlaceholderStage,
     jobs: Sequence[_MarkupJob],
@@ -181,13 +181,13 @@ def _translated(
     encode_lines(lines, translator, (), first_number)
     translator.search_parts([part for line in lines for part in line.parts])
     num_ranks = max((len(part.hypotheses) for line in lines for part in line.parts), default=1)
-    ranks = [_of_rank(translator, rank, items) for rank in range(num_ranks)]
-    first = 0
+    ranks = [_hypotheses_of_rank(translator, rank, items) for rank in range(num_ranks)]
+    start = 0
     for job in jobs:
-        rows = slice(first, first + len(job.sentences))
-        first = rows.stop
+        rows = slice(start, start + len(job.sentences))
+        start = rows.stop
         hypotheses = tuple(
-            Hypothesis(job.written(markup[rows]), sum(scores[rows])) for markup, scores in ranks
+            Hypothesis(job.write(markup[rows]), sum(scores[rows])) for markup, scores in ranks
         )
         parts = [part for line in lines[rows] for part in line.parts]
         yield Translation(
@@ -201,39 +201,40 @@ def _translated(
         )
 
 
-def _of_rank(
+def _hypotheses_of_rank(
     translator: "Translator", rank: int, items: Sequence[_Item]
 ) -> tuple[list[str], list[float]]:
-    """Returns the sentences' hypotheses of a rank, or their last ones, as markup; and scores."""
+    """Returns the sentences' hypotheses of a rank (or their last ones), as markup, and scores."""
     hypotheses = [
         [part.hypotheses[min(rank, len(part.hypotheses) - 1)] for part in item.line.parts]
         for item in items
     ]
     translated: list[TranslatedSentence] = []
-    aligned: list[int] = []  # The sentences whose marks are placed by attention.
+    aligned_numbers: list[int] = []  # The sentences whose marks are placed by attention.
     for number, (item, drafts) in enumerate(zip(items, hypotheses, strict=True)):
         output = " ".join(draft.text for draft in drafts)
         restored_output = item.line.restore(output, after=0)
         # A blank sentence has no parts and is copied.
         text = restored_output if drafts or restored_output else item.shield.text
-        new = TranslatedSentence(item.sentence, item.segment, text, item.shield.restore)
-        translated.append(new)
+        sentence = TranslatedSentence(item.sentence, item.segment, text, item.shield.restore)
+        translated.append(sentence)
         parts = item.line.parts
         if (
-            new.has_marks
+            sentence.has_marks
             and len(parts) == 1
-            # Both texts must be the model's, except for hints: only those are aligned.
+            # Attention aligns the model's own texts: both must be those, except for hints.
             and without_hints(parts[0].source) == item.shield.text
             and restored_output == output
-            and len(new.source_units) * len(new.target_units) <= _MAX_WEIGHTS
+            and len(sentence.source_units) * len(sentence.target_units) <= _MAX_WEIGHTS
         ):
-            aligned.append(number)
-    parts = [items[number].line.parts[0] for number in aligned]
+            aligned_numbers.append(number)
+    parts = [items[number].line.parts[0] for number in aligned_numbers]
     spans = [
-        _model_texts(translated[number], part) for number, part in zip(aligned, parts, strict=True)
+        _model_texts(translated[number], part)
+        for number, part in zip(aligned_numbers, parts, strict=True)
     ]
-    weights = dict(zip(aligned, _span_weights(translator, parts, spans), strict=True))
-    markup = [new.markup(weights.get(number)) for number, new in enumerate(translated)]
+    weights = dict(zip(aligned_numbers, _span_weights(translator, parts, spans), strict=True))
+    markup = [sentence.markup(weights.get(number)) for number, sentence in enumerate(translated)]
     return markup, [sum(draft.score for draft in drafts) for drafts in hypotheses]
 
 

@@ -8,8 +8,8 @@ import pytest
 from refusals import refused
 
 from t2t_keras.io import terminal
-from t2t_keras.workbench.documents.document import needed_for
-from t2t_keras.workbench.documents.translating import planned, translate_files
+from t2t_keras.workbench.documents.document import report_missing_package
+from t2t_keras.workbench.documents.translating import plan_files, translate_files
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def translator(translator):
 
 
 def test_a_folder_becomes_a_folder(folder, translator, capsys):
-    plan = planned([folder / "in", folder / "out"])
+    plan = plan_files([folder / "in", folder / "out"])
     assert [path.name for path, _ in plan.files] == ["a.txt", "bad.xml", "c.POT", "b.html", "z.xml"]
     assert translate_files(plan, translator) == 2
     actual = {
@@ -58,28 +58,32 @@ def test_a_folder_becomes_a_folder(folder, translator, capsys):
 
 
 def test_one_file_becomes_one_file_or_goes_into_a_folder(folder, translator):
-    translate_files(planned([folder / "in/a.txt", folder / "new.txt"]), translator)
+    translate_files(plan_files([folder / "in/a.txt", folder / "new.txt"]), translator)
     assert (folder / "new.txt").read_text() == "ONE."
-    assert planned([folder / "in/a.txt", folder]).files == [(folder / "in/a.txt", folder / "a.txt")]
+    assert plan_files([folder / "in/a.txt", folder]).files == [
+        (folder / "in/a.txt", folder / "a.txt")
+    ]
 
 
 def test_progress_counts_the_texts_of_a_file(folder, translator, capsys, monkeypatch):
     monkeypatch.setattr(terminal, "_SECONDS_BETWEEN_LINES", 0)
     (folder / "a.html").write_text("<p>One.<p>One <b>dog</b>.")
-    translate_files(planned([folder / "a.html", folder / "b.html"]), translator)
+    translate_files(plan_files([folder / "a.html", folder / "b.html"]), translator)
     lines = capsys.readouterr().err.splitlines()
     assert [re.findall(r"\d+", line)[:2] for line in lines] == [["1", "2"], ["2", "2"]]
 
 
 def test_a_memory_is_read_for_the_languages_of_the_problem(folder, translator):
     (folder / "m.po").write_text('msgid "One."\nmsgstr "Eins."\n')
-    plan = planned([folder / "in/a.txt", folder / "new.txt"])
+    plan = plan_files([folder / "in/a.txt", folder / "new.txt"])
     translate_files(plan, translator, memory=folder / "m.po")
     assert (folder / "new.txt").read_text() == "Eins."
 
 
 def test_several_files_become_files_of_a_folder(folder, translator):
-    plan = planned([folder / "in/a.txt", folder / "in/deep", folder / "in/c.POT", folder / "new"])
+    plan = plan_files(
+        [folder / "in/a.txt", folder / "in/deep", folder / "in/c.POT", folder / "new"]
+    )
     assert plan.files == [
         (folder / "in/a.txt", folder / "new/a.txt"),
         (folder / "in/deep/b.html", folder / "new/b.html"),
@@ -97,11 +101,11 @@ def test_options_and_languages_reach_each_document(folder, translator):
         '</tuv></tu><tu><tuv xml:lang="en"><seg>One.</seg></tuv><tuv xml:lang="fr"><seg>Un.</seg>'
         "</tuv></tu></tmx>"
     )
-    plan = planned([folder / "in/c.po", folder / "new.po"])
+    plan = plan_files([folder / "in/c.po", folder / "new.po"])
     for everything, target in ((False, "Drei"), (True, "THREE")):
         translate_files(plan, translator, everything=everything, final=True)
         assert f'msgid "Three"\nmsgstr "{target}"' in (folder / "new.po").read_text()
-    plan = planned([folder / "in/a.txt", folder / "new.txt"])
+    plan = plan_files([folder / "in/a.txt", folder / "new.txt"])
     for trained, languages in (("de", ("", "")), ("", ("en", "de"))):
         translator.problem.target_language = trained
         translate_files(plan, translator, languages, folder / "m.tmx")
@@ -109,7 +113,7 @@ def test_options_and_languages_reach_each_document(folder, translator):
 
 
 def test_the_only_file_that_cannot_be_translated_is_an_error(folder, translator):
-    plan = planned([folder / "in/bad.xml", folder / "new.xml"])
+    plan = plan_files([folder / "in/bad.xml", folder / "new.xml"])
     with refused("malformed_xml", "bad.xml:1"):
         translate_files(plan, translator)
     assert not (folder / "new.xml").exists()
@@ -117,18 +121,18 @@ def test_the_only_file_that_cannot_be_translated_is_an_error(folder, translator)
 
 def test_what_is_read_besides_is_not_replaced(folder):
     (folder / "m.po").write_text("")
-    assert planned([folder / "in/a.txt", folder / "m.po"], ["", folder / "other.po"]).files
+    assert plan_files([folder / "in/a.txt", folder / "m.po"], ["", folder / "other.po"]).files
     with refused("output_is_input", "m.po"):
-        planned([folder / "in/a.txt", folder / "m.po"], ["", folder / "m.po"])
+        plan_files([folder / "in/a.txt", folder / "m.po"], ["", folder / "m.po"])
 
 
 def test_a_package_that_is_missing_is_named():
     with (
         refused("missing_package", "no_such_package", "'.[documents]'"),
-        needed_for("x"),
+        report_missing_package("x"),
     ):
         importlib.import_module("no_such_package.part")
-    with pytest.raises(ModuleNotFoundError), needed_for("x"):
+    with pytest.raises(ModuleNotFoundError), report_missing_package("x"):
         importlib.import_module("t2t_keras.no_such_module")
 
 
@@ -149,10 +153,10 @@ def test_a_package_that_is_missing_is_named():
 def test_wrong_plans_are_refused(folder, paths, code, named):
     (folder / "empty").mkdir()
     with refused(code, named):
-        planned([folder / path for path in paths])
+        plan_files([folder / path for path in paths])
 
 
 def test_models_of_symbols_are_refused(folder, translator):
     translator.problem.is_plain_text = False
     with refused("not_supported", "some"):
-        translate_files(planned([folder / "in/a.txt", folder / "b.txt"]), translator)
+        translate_files(plan_files([folder / "in/a.txt", folder / "b.txt"]), translator)

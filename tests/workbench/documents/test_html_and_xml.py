@@ -4,7 +4,7 @@ import pytest
 from lxml import etree
 
 from t2t_keras.workbench.documents import read_document
-from t2t_keras.workbench.documents.document import markup_of
+from t2t_keras.workbench.documents.document import format_of
 
 PAGE = """<!DOCTYPE html><html lang=en><head><title>My page</title><style>p {color: red}</style>
 <script>if (a<b) "</p>"</script></head><body class='x'><h1><b>Big</b></h1>
@@ -150,7 +150,7 @@ def test_malformed_pages_come_back(translated, page):
     ],
 )
 def test_which_texts_have_tags(text, kind):
-    assert markup_of(text) == kind
+    assert format_of(text) == kind
 
 
 def test_a_tag_that_does_not_end_is_counted(written):

@@ -11,7 +11,7 @@ from refusals import refused
 
 from t2t_keras.workbench.documents import TranslationMemory, read_document, translate_document
 from t2t_keras.workbench.documents.document import Suggestion
-from t2t_keras.workbench.documents.po import default_header, plural_forms
+from t2t_keras.workbench.documents.po import default_rule, plural_forms
 
 HEADER = """msgid ""
 msgstr ""
@@ -426,7 +426,7 @@ def test_an_old_catalogue_gives_each_form_and_context_its_own(written, translate
     ],
 )
 def test_languages(language, count, only_one):
-    forms = plural_forms(default_header(language))
+    forms = plural_forms(default_rule(language))
     assert forms == (None if not count else (count, only_one))
 
 
@@ -448,7 +448,7 @@ def test_languages(language, count, only_one):
     ],
 )
 def test_rules_for_0_1_2_5_and_21(language, forms):
-    rule = default_header(language).partition("plural=")[2].partition("plural=")
+    rule = default_rule(language).partition("plural=")[2].partition("plural=")
     rule = (rule[2] or rule[0]).rstrip(";")
     assert list(map(gettext.c2py(rule), (0, 1, 2, 5, 21))) == forms
 

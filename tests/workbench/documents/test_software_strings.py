@@ -154,7 +154,7 @@ XLIFF = (
 def written(message, change):
     pieces = pieces_of(message)
     return "".join(
-        piece if isinstance(piece, str) else piece.written(change(piece.text)) for piece in pieces
+        piece if isinstance(piece, str) else piece.write(change(piece.text)) for piece in pieces
     )
 
 

@@ -63,9 +63,9 @@ def test_no_other_placement_agrees_better(seed):
     words, units = draw.randint(2, 4), draw.randint(3, 5)
     spans, marks, gaps = random_marks(draw, words, 3)
     agreement = random_numbers.dirichlet(np.full(words, 0.3), units)
-    root, began = tree_of(marks, gaps, words)
+    root, open_nodes = tree_of(marks, gaps, words)
     is_word = [True] * words, [True] * units
-    placed = Placer(root, began, agreement, is_word, [""] * units, {}).place()
+    placed = Placer(root, open_nodes, agreement, is_word, [""] * units, {}).place()
     assert [gap for gap, _ in placed] == sorted(gap for gap, _ in placed)
     runs = {number: {} for number in range(len(spans))}
     for gap, mark in placed:

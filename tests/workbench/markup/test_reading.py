@@ -85,7 +85,7 @@ def test_text_is_nfc_and_written_as_it_was():
     fragment = read_fragment(markup, "html")
     [segment] = fragment.segments
     assert segment.text == "A caf\u00e9, na\u00efve \u03a9"
-    assert write_characters(segment.text, segment.spelled) == "A cafe\u0301, nai\u0308ve \u2126"
+    assert write_characters(segment.text, segment.spellings) == "A cafe\u0301, nai\u0308ve \u2126"
 
 
 def test_text_of_xml():
@@ -155,12 +155,12 @@ def test_fragments_without_letters_stay():
 
 
 def test_characters_are_spelled_as_they_were():
-    spelled = {}
+    spellings = {}
     raw = "&#233;a &lt; b > c & d &quot;&amp;&quot;"
-    text = "".join(character.text for character in read_characters(raw, True, spelled))
+    text = "".join(character.text for character in read_characters(raw, True, spellings))
     assert text == 'éa < b > c & d "&"'
-    assert write_characters(text, spelled) == raw.replace("&amp;", "&")
-    assert write_characters("&a &copy &#1 <b <", spelled) == "&a &amp;copy &amp;#1 &lt;b &lt;"
+    assert write_characters(text, spellings) == raw.replace("&amp;", "&")
+    assert write_characters("&a &copy &#1 <b <", spellings) == "&a &amp;copy &amp;#1 &lt;b &lt;"
     assert write_characters("]]>", {">": ">"}) == "]]&gt;"
     # What follows may make markup of the last sign.
     assert write_characters("a <", {"<": "<"}, "b") == "a &lt;"
@@ -169,11 +169,11 @@ def test_characters_are_spelled_as_they_were():
     assert write_characters("a\1\2", {"\1": "\1"}) == "a\1\ufffd"
     assert write_characters("a<b &c", {}) == "a&lt;b &amp;c"
     assert write_characters("<b </Title", {NO_TAGS: "", "<": "<"}) == "<b &lt;/Title"
-    spelled = {}
-    read_characters("&copy 1", True, spelled)
-    assert write_characters("\u00a91", spelled) == "&copy;1"
+    spellings = {}
+    read_characters("&copy 1", True, spellings)
+    assert write_characters("\u00a91", spellings) == "&copy;1"
     markup = "a &#38; <ruby>b<rt>c &lt; &amp; d</rt></ruby> e"
-    spellings = [segment.spelled for segment in read_fragment(markup, "html").segments]
+    spellings = [segment.spellings for segment in read_fragment(markup, "html").segments]
     assert spellings == [{"&": "&#38;"}, {"<": "&lt;", "&": "&amp;"}]
 
 
