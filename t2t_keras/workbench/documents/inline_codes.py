@@ -240,10 +240,10 @@ def _native_code(item: Element, native_codes: Mapping[str, str]) -> str:
         code = item.attributes.get("hex", "")
         is_break = re.fullmatch("[0-9A-Fa-f]{1,6}", code) and int(code, 16) in _BREAK_CHARACTERS
         return "\n" if is_break else ""
-    displayed = (item.attributes.get(name, "") for name in _NATIVE_ATTRIBUTES)
+    displayed_codes = (item.attributes.get(name, "") for name in _NATIVE_ATTRIBUTES)
     reference = item.attributes.get("dataRef") or item.attributes.get("dataRefStart", "")
     own_text = "" if item.name in TEXT_ELEMENTS else item.text()
-    return own_text or native_codes.get(reference) or next(filter(None, displayed), "")
+    return own_text or native_codes.get(reference) or next(filter(None, displayed_codes), "")
 
 
 def _with_syntax(pieces: Sequence[_Piece]) -> list[_Piece]:

@@ -49,7 +49,7 @@ class _Text(NamedTuple):
     end: int  # offset after it
     text: str  # its text in one line
     write: Callable[[str], str]  # lays out its translation in the same number of lines
-    begin_seconds: float  # inf = it cannot continue another subtitle
+    start_seconds: float  # inf = it cannot continue another subtitle
     end_seconds: float  # -inf = no subtitle can continue it
 
 
@@ -184,7 +184,7 @@ def _seconds(fields: tuple[str, ...]) -> float:
 def _continues(before: _Text, after: _Text) -> bool:
     """Returns whether a sentence continues in the next subtitle, soon after."""
     return (
-        after.begin_seconds - before.end_seconds <= _MAX_PAUSE_SECONDS
+        after.start_seconds - before.end_seconds <= _MAX_PAUSE_SECONDS
         and not ends_line(before.text)
         and after.text[0].islower()
     )

@@ -160,13 +160,13 @@ class TranslatedSentence:
 
     def _match_equal_units(self) -> dict[int, int]:
         """Maps units of the translation to units of the source that are equal except for case."""
-        unmatched: dict[str, collections.deque[int]] = {}
+        unmatched_units: dict[str, collections.deque[int]] = {}
         for number, (start, end) in enumerate(self.source_units):
             word = self.text[start:end].casefold()
-            unmatched.setdefault(word, collections.deque()).append(number)
+            unmatched_units.setdefault(word, collections.deque()).append(number)
         equal_units = {}
         for number, (start, end) in enumerate(self.target_units):
-            if candidates := unmatched.get(self.translation[start:end].casefold()):
+            if candidates := unmatched_units.get(self.translation[start:end].casefold()):
                 first, last = self.source_units[candidates[0]]
                 if last - first == end - start:
                     equal_units[number] = candidates.popleft()
@@ -237,7 +237,7 @@ class TranslatedSentence:
         by_gap: dict[int, list[Mark]] = {}
         for gap, mark in placement:
             by_gap.setdefault(gap, []).append(mark)
-        replaced = self._replaced_units(by_gap)
+        replaced_units = self._replaced_units(by_gap)
         runs = {
             tuple(map(id, run)): place
             for place, run in itertools.groupby(
@@ -256,36 +256,37 @@ class TranslatedSentence:
                 parts += [f"{mark.lead}{mark.raw}" for mark in marks if mark.kind != KEPT]
                 parts.append(self._space_after(place))
                 parts += [mark.raw for mark in marks if mark.kind == KEPT]
-            elif gap not in replaced or marks:
+            elif gap not in replaced_units or marks:
                 parts += _with_spaces(marks, space, gap == 0, gap == count)
             if gap < count:
                 position = self.target_units[gap][1]
-                if gap not in replaced:
+                if gap not in replaced_units:
                     parts.append(self._unit_markup(gap, by_gap.get(gap + 1, [])))
         return "".join(parts)
 
     def _replaced_units(self, by_gap: Mapping[int, Sequence[Mark]]) -> set[int]:
         """Returns the units of the translation that the markup of kept pieces replaces."""
-        replaced: set[int] = set()
-        displaced: list[str] = []
+        replaced_units: set[int] = set()
+        names: list[str] = []
         texts = [self.translation[start:end] for start, end in self.target_units]
         for gap, marks in by_gap.items():
             for mark in marks:
                 if mark.kind != KEPT:
                     continue
                 name = comparison_key(self._kept_texts[id(mark)])
-                if gap < len(texts) and gap not in replaced and comparison_key(texts[gap]) == name:
-                    replaced.add(gap)
+                is_here = gap < len(texts) and comparison_key(texts[gap]) == name
+                if is_here and gap not in replaced_units:
+                    replaced_units.add(gap)
                 else:
-                    displaced.append(name)
-        if displaced:
+                    names.append(name)
+        if names:
             # The markup is elsewhere: do not also write the text.
             by_name: dict[str, collections.deque[int]] = {}
             for number, text in enumerate(texts):
-                if number not in replaced:
+                if number not in replaced_units:
                     by_name.setdefault(comparison_key(text), collections.deque()).append(number)
-            replaced.update(by_name[name].popleft() for name in displaced if by_name.get(name))
-        return replaced
+            replaced_units.update(by_name[name].popleft() for name in names if by_name.get(name))
+        return replaced_units
 
     def _unit_markup(self, number: int, marks: Sequence[Mark]) -> str:
         """Returns a unit of the translation as markup, if possible spelled as in the source.
@@ -381,7 +382,7 @@ def _gap(spans: Sequence[Span], place: int, is_opening: bool) -> int:
     return bisect.bisect_left(spans, place, key=lambda span: span[0])
 
 
-def _with_spaces(marks: Sequence[Mark], space: str, at_begin: bool, at_end: bool) -> list[str]:
+def _with_spaces(marks: Sequence[Mark], space: str, at_start: bool, at_end: bool) -> list[str]:
     """Returns marks with the white space between them: after closing, before opening tags."""
     if not marks:
         return [space]
@@ -392,7 +393,7 @@ def _with_spaces(marks: Sequence[Mark], space: str, at_begin: bool, at_end: bool
         for kind_before, mark in zip(kinds_before, marks, strict=False)
     ):
         raws = [mark.raw + " " * (mark.space_after and mark is not marks[-1]) for mark in marks]
-        space_before = " " * (marks[0].space_before and not at_begin)
+        space_before = " " * (marks[0].space_before and not at_start)
         return [space_before, *raws, " " * (marks[-1].space_after and not at_end)]
     parts: list[str] = []
     is_space_written = not space
@@ -405,6 +406,6 @@ def _with_spaces(marks: Sequence[Mark], space: str, at_begin: bool, at_end: bool
             parts.append(" ")
         parts.append(mark.raw)
         is_apart = mark.kind == LONE and mark.space_before and mark.space_after
-        if (is_apart and space) or (mark.kind == LONE and mark.space_after and at_begin):
+        if (is_apart and space) or (mark.kind == LONE and mark.space_after and at_start):
             parts.append(" ")
     return [*parts, *([] if is_space_written else [space])]

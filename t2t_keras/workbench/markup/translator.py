@@ -172,10 +172,10 @@ def _translate_jobs(
     """Yields the translations of jobs; `placeholders` is the translator's first stage."""
     items: list[_Item] = []
     for sentence, segment in (pair for job in jobs for pair in job.sentences):
-        shielded = placeholders.prepare(normalized(sentence.text), sentence.kept_texts)
-        prepared = prepare_line(shielded.text, translator.stages[1:])
-        line = Line(sentence.text, [shielded, *prepared.steps])
-        shield = shielded.shield
+        shield_step = placeholders.prepare(normalized(sentence.text), sentence.kept_texts)
+        prepared_line = prepare_line(shield_step.text, translator.stages[1:])
+        line = Line(sentence.text, [shield_step, *prepared_line.steps])
+        shield = shield_step.shield
         items.append(_Item(_with_symbols(sentence, shield), segment, shield, line))
     lines = [item.line for item in items]
     encode_lines(lines, translator, (), first_number)
@@ -209,7 +209,7 @@ def _hypotheses_of_rank(
         [part.hypotheses[min(rank, len(part.hypotheses) - 1)] for part in item.line.parts]
         for item in items
     ]
-    translated: list[TranslatedSentence] = []
+    results: list[TranslatedSentence] = []
     aligned_numbers: list[int] = []  # The sentences whose marks are placed by attention.
     for number, (item, drafts) in enumerate(zip(items, hypotheses, strict=True)):
         output = " ".join(draft.text for draft in drafts)
@@ -217,7 +217,7 @@ def _hypotheses_of_rank(
         # A blank sentence has no parts and is copied.
         text = restored_output if drafts or restored_output else item.shield.text
         sentence = TranslatedSentence(item.sentence, item.segment, text, item.shield.restore)
-        translated.append(sentence)
+        results.append(sentence)
         parts = item.line.parts
         if (
             sentence.has_marks
@@ -230,11 +230,11 @@ def _hypotheses_of_rank(
             aligned_numbers.append(number)
     parts = [items[number].line.parts[0] for number in aligned_numbers]
     spans = [
-        _model_texts(translated[number], part)
+        _model_texts(results[number], part)
         for number, part in zip(aligned_numbers, parts, strict=True)
     ]
     weights = dict(zip(aligned_numbers, _span_weights(translator, parts, spans), strict=True))
-    markup = [sentence.markup(weights.get(number)) for number, sentence in enumerate(translated)]
+    markup = [sentence.markup(weights.get(number)) for number, sentence in enumerate(results)]
     return markup, [sum(draft.score for draft in drafts) for drafts in hypotheses]
 
 
@@ -263,11 +263,9 @@ def _span_weights(
     return weights
 
 
-def _model_texts(
-    translated: TranslatedSentence, part: Part
-) -> tuple[_TextWithUnits, _TextWithUnits]:
+def _model_texts(sentence: TranslatedSentence, part: Part) -> tuple[_TextWithUnits, _TextWithUnits]:
     """Returns the model's input and output with their units; a hint belongs to its word."""
-    (text, units), target = translated.texts_with_units()
+    (text, units), target = sentence.texts_with_units()
     places = positions_with_hints(part.source, len(text))
     return (part.source, [(places[start], places[end]) for start, end in units]), target
 
