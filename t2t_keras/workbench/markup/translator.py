@@ -210,7 +210,7 @@ def _hypotheses_of_rank(
         for item in items
     ]
     results: list[TranslatedSentence] = []
-    aligned_numbers: list[int] = []  # The sentences whose marks are placed by attention.
+    numbers: list[int] = []  # Of the sentences whose marks are placed by attention.
     for number, (item, drafts) in enumerate(zip(items, hypotheses, strict=True)):
         output = " ".join(draft.text for draft in drafts)
         restored_output = item.line.restore(output, after=0)
@@ -227,13 +227,10 @@ def _hypotheses_of_rank(
             and restored_output == output
             and len(sentence.source_units) * len(sentence.target_units) <= _MAX_WEIGHTS
         ):
-            aligned_numbers.append(number)
-    parts = [items[number].line.parts[0] for number in aligned_numbers]
-    spans = [
-        _model_texts(results[number], part)
-        for number, part in zip(aligned_numbers, parts, strict=True)
-    ]
-    weights = dict(zip(aligned_numbers, _span_weights(translator, parts, spans), strict=True))
+            numbers.append(number)
+    parts = [items[number].line.parts[0] for number in numbers]
+    spans = [_model_texts(results[n], part) for n, part in zip(numbers, parts, strict=True)]
+    weights = dict(zip(numbers, _span_weights(translator, parts, spans), strict=True))
     markup = [sentence.markup(weights.get(number)) for number, sentence in enumerate(results)]
     return markup, [sum(draft.score for draft in drafts) for drafts in hypotheses]
 
