@@ -142,8 +142,7 @@ def installed_versions(*packages: str) -> dict[str, str]:
 
 def source_version(root: Path = _ROOT) -> str:
     """Returns the commit of a checkout ("-dirty" if changed), or the version of the package."""
-    # Checked, since git would also find a repository around an installed package.
-    if (root / ".git").exists():
+    if (root / ".git").exists():  # Else git might find a repository around the package.
         command = ["git", "-C", str(root), "describe", "--always", "--dirty"]
         with contextlib.suppress(OSError, subprocess.SubprocessError):  # There may be no git.
             return subprocess.run(
@@ -256,16 +255,14 @@ def free_memory(root: str | Path = "/") -> int | None:
         (root / "sys/fs/cgroup/memory", _CGROUP_1),
     ):
         group_folders = [top / group.lstrip("/") for group in groups]
-        for directory in {
+        for folder in {
             top,
             *group_folders,
             *(parent for group in group_folders for parent in group.parents),
         }:
-            allowed, in_use = (
-                _read_number(r"^(\d+)$", directory / name) for name in (limit, usage)
-            )
-            if directory.is_relative_to(top) and allowed is not None and in_use is not None:
-                cached = _read_number(rf"^{file_cache} (\d+)$", directory / "memory.stat") or 0
+            allowed, in_use = (_read_number(r"^(\d+)$", folder / name) for name in (limit, usage))
+            if folder.is_relative_to(top) and allowed is not None and in_use is not None:
+                cached = _read_number(rf"^{file_cache} (\d+)$", folder / "memory.stat") or 0
                 limits.append(allowed - in_use + cached)
     return max(min(limits), 0) if limits else None
 

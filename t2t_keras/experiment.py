@@ -111,9 +111,11 @@ def train(
         options["warm_start_from"] = expand_path(options["warm_start_from"])
     problem = make_problem(problem) if isinstance(problem, str) else problem
     if hparams == AUTO and not RunConfig.exists(output_dir):
-        hparams = recommended_hparams(
-            open_generated(problem, data_dir), worker_gpu, options.get("warm_start_from", "")
+        generated, warm_start = (
+            open_generated(problem, data_dir),
+            options.get("warm_start_from", ""),
         )
+        hparams = recommended_hparams(generated, worker_gpu, warm_start)
     elif hparams == AUTO:
         hparams = RunConfig.load(output_dir).hparams
     elif isinstance(hparams, str):
@@ -288,9 +290,8 @@ def _seconds_per_step(generated: Generated, hparams: HParams, devices: backend.D
     microbatch = min(hparams.microbatch_tokens or tokens, tokens)
     step = backend.make_step(RunConfig(generated.problem, hparams).with_data(generated), devices)
     examples = generated.open_examples("train")
-    sampler = TokenBatchSampler(
-        examples.lengths, tokens, min(hparams.max_length, microbatch), seed=0
-    )
+    max_length = min(hparams.max_length, microbatch)
+    sampler = TokenBatchSampler(examples.lengths, tokens, max_length, seed=0)
     parts = list(replica_batches(examples, sampler.at(0), microbatch, step))
     float(step.update(0, parts)["loss"])  # Compiles it.
     seconds: list[float] = []

@@ -80,9 +80,8 @@ class Registry(Mapping[str, Any]):
         return entry
 
     def __iter__(self) -> Iterator[str]:
-        return iter(
-            [*self._own_entries(), *sorted(self._entry_points().keys() - self.entries.keys())]
-        )
+        own_names = [*self._own_entries()]
+        return iter([*own_names, *sorted(self._entry_points().keys() - own_names)])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -95,8 +94,7 @@ class Registry(Mapping[str, Any]):
         own_entries = self._own_entries()
         if name not in own_entries and (entry_point := self._entry_points().get(name)):
             try:
-                # A decorator may already have added it.
-                own_entries.setdefault(name, entry_point.load())
+                own_entries.setdefault(name, entry_point.load())  # Unless a decorator added it.
             except (AttributeError, ImportError) as error:
                 package = f" of the package {entry_point.dist.name}" if entry_point.dist else ""
                 raise UserError(

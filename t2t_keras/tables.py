@@ -93,9 +93,7 @@ def _grid(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], markdow
         name for row in rows for name in columns if row.get(name) not in (None, "", {})
     }
     columns = {name: heading for name, heading in columns.items() if name in filled_columns}
-    numeric_columns = {
-        name for row in rows for name in columns if isinstance(row.get(name), int | float)
-    }
+    numbers = {name for row in rows for name in columns if isinstance(row.get(name), int | float)}
     cells = [[_format_cell(row.get(name), markdown) for name in columns] for row in rows]
     return tabulate(
         cells,
@@ -103,9 +101,7 @@ def _grid(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], markdow
         tablefmt="github" if markdown else "simple",
         # Numbers are formatted here.
         disable_numparse=True,
-        colalign=["right" if name in numeric_columns else "left" for name in columns]
-        if rows
-        else None,
+        colalign=["right" if name in numbers else "left" for name in columns] if rows else None,
     )
 
 
@@ -297,8 +293,7 @@ _TABLE_2_COLUMNS = {
 }
 _TABLE_2_NOTES = """
 FLOPs = seconds x GPUs x a GPU's sustained single-precision FLOP/s (in TFLOP/s: K80 2.8, K40 3.7,
-M40 6.0, P100 9.5). The paper computes them from its hours; its step times give less for the base
-model.
+M40 6.0, P100 9.5). The paper takes its hours; its step times give less for the base model.
 
 Our score is the newest of an unchanged set on the full newstest2014. It is from one model that
 averages as many checkpoints as the paper's (base 5, big 20), with beam 4 and alpha 0.6. The paper
@@ -424,8 +419,7 @@ alpha 0.6. AOP1 and AOP2 are the attention over parameters of the paper's source
 def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> Table:
     """Returns Table 3 and, as its last rows, the two models with attention over parameters.
 
-    The results below the table are all translation results on dev sets, since the paper's table is
-    of a dev set.
+    Below the table are all translation results on dev sets, as the paper's table is of a dev set.
     """
     rows = []
     # Table 3 is "without checkpoint averaging".

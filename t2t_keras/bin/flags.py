@@ -66,8 +66,7 @@ def run_command(
             notice = f"standard output: {output.error.strerror}. The report is lost, not the work."
             status, message = status or 2, f"{message} {notice}".lstrip()
         if message:
-            # A message may quote control characters.
-            line = printable(f"{program}: {message}")
+            line = printable(f"{program}: {message}")  # Quoted text may have control characters.
             print(line, file=sys.stderr, flush=True)
             if errors.error and not output.is_product:
                 print(line, flush=True)
@@ -273,17 +272,15 @@ def define_engine(flags: Flags) -> None:
     meaning = (
         "Software that runs the model; ctranslate2 needs an export of t2t-exporter, not TensorFlow"
     )
-    flags.registered_name("engine", meaning, registry.ENGINES, "keras")
+    flags.known_name("engine", meaning, registry.ENGINES, "keras")
 
 
-def eval_text(flags: Flags, run_config: "RunConfig") -> tuple[str, Path, Path]:
+def eval_text(flags: Flags, config: "RunConfig") -> tuple[str, Path, Path]:
     """Returns "test" or "dev", by --eval_use_test_set, and the split's source and reference."""
     from t2t_keras.data.dataset import open_generated
 
     split = "test" if flags.eval_use_test_set else "dev"
-    generated = open_generated(
-        run_config.problem, flags.data_dir or run_config.data_dir, as_text=True
-    )
+    generated = open_generated(config.problem, flags.data_dir or config.data_dir, as_text=True)
     return split, *generated.text_paths(split)
 
 

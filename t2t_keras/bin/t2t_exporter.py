@@ -36,9 +36,8 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, output_dir="Directory of the run to export")
     define_common(flags, "checkpoint_path")
     formats = ("saved_model", *EXPORT_FORMATS)
-    flags.registered_name(
-        "format", "Software to export for; saved_model = TensorFlow", formats, formats[0]
-    )
+    meaning = "Software to export for; saved_model = TensorFlow"
+    flags.known_name("format", meaning, formats, formats[0])
     flags.path(
         "export_dir",
         "Directory to make; a SavedModel becomes a new <version>/ in it; default: export/, or the "

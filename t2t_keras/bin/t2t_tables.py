@@ -37,9 +37,8 @@ def define_flags(flags: Flags) -> None:
     flags.integer("gpus", "Number of GPUs", 8, 1)
     flags.string("hardware", "K80, K40, M40, P100, or a GPU's sustained TFLOP/s", "P100")
     flags.number("hours", "Hours of training", 0)
-    flags.number(
-        "step_seconds", "Instead of --hours: seconds per step, for the set's train_steps", 0
-    )
+    meaning = "Instead of --hours: seconds per step, for the set's train_steps"
+    flags.number("step_seconds", meaning, 0)
     flags.group("Table 3")
     flags.integer("vocab_size", "Number of ids, which the number of weights depends on", 37_000, 4)
 

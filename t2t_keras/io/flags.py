@@ -94,7 +94,7 @@ class Flags(absl_flags.FlagValues):
         """Defines a flag that takes one of `choices`, which absl shows before its meaning."""
         absl_flags.DEFINE_enum(name, default, choices, meaning, flag_values=self)
 
-    def registered_name(
+    def known_name(
         self, name: str, meaning: str, known: Iterable[str], default: str | None
     ) -> None:
         """Defines a flag that takes a name; its help lists the `known` ones.
@@ -259,9 +259,7 @@ class Flags(absl_flags.FlagValues):
         note = self._notes.get(name, "") if full else ""
         text = note(self) if callable(note) else note
         lines = text.split("\n") if text else []
-        return _help_entry(f"--{name}", meaning) + "".join(
-            f"\n{_wrap_note(line)}" for line in lines
-        )
+        return _help_entry(f"--{name}", meaning) + "".join(f"\n{_wrap(line)}" for line in lines)
 
 
 def _parser_input(flag: absl_flags.Flag, value: Any, subject: str) -> Any:
@@ -294,7 +292,7 @@ def _help_entry(name: str, meaning: str) -> str:
     return f"\n{head}{lines.lstrip()}"
 
 
-def _wrap_note(note: str) -> str:
+def _wrap(note: str) -> str:
     return textwrap.fill(
         note,
         _help_width(),

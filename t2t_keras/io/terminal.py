@@ -138,8 +138,7 @@ def guarded_streams(is_process: bool) -> Iterator[tuple[Report, Report]]:
 
     Args:
       is_process: whether the process runs nothing but this command. Then closed descriptors among
-        0 to 2 are opened. Otherwise a file that is opened later could get such a number, and
-        printed text with it.
+        0 to 2 are opened. A file opened later could otherwise get such a number and printed text.
     """
     if is_process:
         for descriptor in range(3):
@@ -148,9 +147,7 @@ def guarded_streams(is_process: bool) -> Iterator[tuple[Report, Report]]:
                 continue
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     saved_streams = {name: getattr(sys, name) for name in _STREAM_NAMES}
-    streams = {
-        name: stream or _ClosedStream(_STREAM_NAMES[name]) for name, stream in saved_streams.items()
-    }
+    streams = {n: saved_streams[n] or _ClosedStream(title) for n, title in _STREAM_NAMES.items()}
     # Bars on standard error move the cursor.
     output, errors = Report(streams["stdout"], is_escaped=True), Report(streams["stderr"])
     for name, stream in (streams | {"stdout": output, "stderr": errors}).items():

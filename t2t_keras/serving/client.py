@@ -170,7 +170,7 @@ class Client(abc.ABC):
             if not {"translation", "score"} <= outputs.keys():
                 raise UserError(
                     f"{self}: expected the outputs translation and score of signature "
-                    f"{self.signature!r}, got {_excerpt(', '.join(sorted(outputs)) or 'none')}. "
+                    f"{self.signature!r}, got {_quote(', '.join(sorted(outputs)) or 'none')}. "
                     f"Give another --signature_name.",
                     code="malformed_answer",
                 )
@@ -179,7 +179,7 @@ class Client(abc.ABC):
             raise
         except self._reply_errors as error:
             raise UserError(
-                f"Malformed reply from {self}: {_excerpt(f'{type(error).__name__}: {error}')}. "
+                f"Malformed reply from {self}: {_quote(f'{type(error).__name__}: {error}')}. "
                 f"Check that this is TensorFlow Serving's port for the --protocol.",
                 code="malformed_answer",
             ) from error
@@ -192,7 +192,7 @@ class Client(abc.ABC):
             details = f"no complete reply within {self.timeout:g} s"
         advice = _ADVICE.get(status, "")
         return UserError(
-            f"No translation from {self}: {status} ({_excerpt(details)}). {advice}",
+            f"No translation from {self}: {status} ({_quote(details)}). {advice}",
             code="no_answer",
         )
 
@@ -210,7 +210,7 @@ def _to_translations(outputs: Mapping[str, Any], count: int) -> list[Translation
     ]
 
 
-def _excerpt(details: str) -> str:
+def _quote(details: str) -> str:
     return printable(" ".join(details[: 2 * _MAX_DETAILS].split()), _MAX_DETAILS)
 
 

@@ -30,7 +30,7 @@ def define_flags(flags: Flags) -> None:
         "model", "Language pair and model, as en-de=runs/averaged; repeat for more pairs"
     )
     meaning = "Software that runs the models; default: chosen by the model's files"
-    flags.registered_name("engine", meaning, ENGINES, None)
+    flags.known_name("engine", meaning, ENGINES, None)
     define_decode_hparams(flags)
     flags.named_paths(
         "glossary",

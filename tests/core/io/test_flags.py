@@ -71,7 +71,7 @@ def test_a_misspelled_flag(flags):
 
 
 def test_a_name_may_become_known_after_the_command_line_is_read(flags):
-    flags.registered_name("engine", "Program that searches", iter(["keras", "other"]), "keras")
+    flags.known_name("engine", "Program that searches", iter(["keras", "other"]), "keras")
     flags.parse(["t2t-x"])
     assert flags.engine == "keras"
     flags.parse(["t2t-x", "--engine=own"])
