@@ -29,7 +29,7 @@ from t2t_keras.special_ids import EOS_ID, PADDING_ID, UNKNOWN_ID
 from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 Tensors = dict[str, Any]  # by their names
-# Sources are padded to this length times a power of 2, since each length is compiled.
+# Sources are padded to this length times a power of 2, so that few lengths are compiled.
 _MIN_SOURCE_LENGTH = 16
 
 _register = keras.saving.register_keras_serializable(package="t2t_keras")
@@ -37,14 +37,14 @@ _register = keras.saving.register_keras_serializable(package="t2t_keras")
 
 @_register
 class TransformerBackbone(keras_hub.models.Backbone):
-    """A `Transformer` without its softmax, with KerasHub's names of inputs and outputs.
+    """A `Transformer` without its softmax, with KerasHub's names for inputs and outputs.
 
     Args:
       vocab_size: number of ids of the target, and of the source if they share ids.
       source_vocab_size: number of ids of the source; None = shared ids.
       dtype: type of weights and computation, as in every KerasHub backbone.
       name: name of the model.
-      trainable: whether its weights are trained.
+      trainable: whether the weights are trained.
       **settings: fields of `ModelConfig` that differ from the paper's base model.
 
     Call arguments:
@@ -55,7 +55,7 @@ class TransformerBackbone(keras_hub.models.Backbone):
 
     Returns:
       {"encoder_sequence_output", "decoder_sequence_output": [batch, length, d_model]}; the
-      decoder's output at position i predicts its id i + 1.
+      decoder's output at position i predicts the decoder's id at i + 1.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class TransformerBackbone(keras_hub.models.Backbone):
             super().load_weights(filepath, **options)
         except ValueError as error:
             raise UserError(
-                f"{filepath} does not fit the model. Leave dtype out for a preset of int8: it "
+                f"{filepath} does not fit the model. Leave dtype out for an int8 preset, which "
                 f"cannot be converted.",
                 code="other_model",
             ) from error
@@ -127,8 +127,8 @@ def _encode(transformer: Transformer, inputs: Tensors) -> tuple[Any, Any]:
 class TransformerTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
     """KerasHub's tokenizer with our special ids.
 
-    If the SentencePiece model has more pieces than ids, it only divides text, and the pieces are
-    looked up.
+    If the SentencePiece model has more pieces than ids, it only divides text, and the ids of the
+    resulting pieces are looked up.
     """
 
     backbone_cls = TransformerBackbone
@@ -142,19 +142,19 @@ class TransformerTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
         if proto is not None and self.token_to_id(BOUNDARY) != UNKNOWN_ID:
             model = segmentation_model(self.proto)
             splitter = keras_hub.tokenizers.SentencePieceTokenizer(model, dtype="string")
-        # Bypasses Keras, which would save it with the layer.
+        # Bypasses Keras, which would save the splitter with the layer.
         object.__setattr__(self, "_splitter", splitter)
 
     def tokenize(self, inputs: Any) -> Any:
         """Returns the ids of text."""
         if self._splitter is None:
             return super().tokenize(inputs)
-        pieces, end = self._splitter.tokenize(inputs), self.token_to_id(BOUNDARY)
+        pieces, boundary_id = self._splitter.tokenize(inputs), self.token_to_id(BOUNDARY)
         if isinstance(pieces, list):
 
             def id_of(piece: str) -> int:
                 number = self.token_to_id(piece)
-                return number if UNKNOWN_ID < number < end else UNKNOWN_ID
+                return number if UNKNOWN_ID < number < boundary_id else UNKNOWN_ID
 
             ids = tree.map_structure(id_of, pieces)
             is_batch = ids and isinstance(ids[0], list)
@@ -162,18 +162,18 @@ class TransformerTokenizer(keras_hub.tokenizers.SentencePieceTokenizer):
         import tensorflow as tf
 
         def mask_unknown(ids: tf.Tensor) -> tf.Tensor:
-            return tf.where((ids > UNKNOWN_ID) & (ids < end), ids, UNKNOWN_ID)
+            return tf.where((ids > UNKNOWN_ID) & (ids < boundary_id), ids, UNKNOWN_ID)
 
         return tf.ragged.map_flat_values(mask_unknown, self._sentence_piece.string_to_id(pieces))
 
 
 @_register
 class TransformerSeq2SeqLMPreprocessor(keras_hub.models.Seq2SeqLMPreprocessor):
-    """Converts text to ids and back, like those of KerasHub's other tasks.
+    """Converts text to ids and back, like the preprocessors of KerasHub's other tasks.
 
     Args:
       tokenizer: a `TransformerTokenizer`.
-      encoder_sequence_length: maximum tokens of a source, including EOS; longer ones are cut.
+      encoder_sequence_length: maximum tokens of a source, including EOS; longer sources are cut.
       decoder_sequence_length: maximum tokens of an output, including start and EOS.
       source_tokenizer: tokenizer of sources with their own vocabulary; None = `tokenizer`.
       extra_length: maximum tokens of a generated output beyond the length of its input.
@@ -294,7 +294,7 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         """Generates for one batch of ids; see KerasHub's tasks.
 
         With a preprocessor and `stop_token_ids`, an output is at most `extra_length` tokens longer
-        than its source, and at most as long as the decoder's ids. Padding follows its end.
+        than its source, and at most as long as the decoder's ids. Padding follows the output's end.
 
         Args:
           inputs: see the backbone; the mask of the decoder's ids marks the prompt.
@@ -306,7 +306,7 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         ids = inputs["decoder_token_ids"]
         in_prompt = ops.cast(inputs["decoder_padding_mask"], "bool")
         memory, mask = self.backbone.encode(inputs)
-        # Samplers copy and select rows of everything in the cache, so take other tensors out.
+        # Samplers copy all of the cache and select its rows, so take out what needs neither.
         cache = self.backbone.transformer.start_cache(memory, mask, ops.shape(ids)[1])
         projection, _ = cache.pop("projection"), cache.pop("past")
         if stop_token_ids and self.preprocessor:
@@ -370,7 +370,7 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
 def _constrain(
     logits: Any, cache: Tensors, index: Any, stop_token_ids: Sequence[int] | None
 ) -> Any:
-    """Returns logits [batch, vocab_size] that allow no padding, and only the end at the limit."""
+    """Excludes padding from logits [batch, vocab_size], and at the length limit all but the end."""
     vocabulary = ops.arange(logits.shape[-1])[None]
     allowed = ops.not_equal(vocabulary, PADDING_ID)
     if "max_lengths" in cache and stop_token_ids:
@@ -379,7 +379,7 @@ def _constrain(
     return ops.where(allowed, logits, -float("inf"))
 
 
-# A preset leaves the other settings to its users: search or sampling, and the type to compute in.
+# Settings that presets cannot hold. Users choose search or sampling, and the computation's type.
 _UNSUPPORTED = (
     *("coverage_penalty", "min_length", "split_long", "samples", "terms", "weights_dtype"),
     *("check_placeholders", "xla", "xla_for_one"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from t2t_keras.text.in_graph import GraphTokenizer
 
 
-# Separates the pieces with ids from those without. Characters that are no pieces may have ids.
+# Separates pieces with ids, even of characters unknown to the model, from pieces without ids.
 BOUNDARY = "<beyond>"
 
 
@@ -83,8 +83,8 @@ class LookedUpPieces(SentencePieceTokenizer):
 
 # The end of a token, and the escapes in tokens, see `SubwordTokenizer`.
 _END = "_"
-_ESCAPED = re.compile(r"\\u|\\\\|\\([0-9]+);")
-_ESCAPES = frozenset("\\_u;0123456789")
+_ESCAPE = re.compile(r"\\u|\\\\|\\([0-9]+);")
+_ESCAPE_CHARACTERS = frozenset("\\_u;0123456789")
 # tensor2tensor's replacement for escapes of invalid characters.
 _INVALID_CHARACTER = "\u3013"
 _SPECIAL = ("<pad>", "<EOS>")
@@ -94,10 +94,10 @@ class SubwordTokenizer(Tokenizer):
     r"""A `.subwords` file of tensor2tensor: padding 0, end of sentence 1, then subwords.
 
     Tokens are runs of letters and digits, and the runs between them; decoding restores single
-    spaces between words. A token with "_" at its end is divided from the left into the longest
-    subwords. In a token, "_" becomes \u, a backslash \\, and a character that no subword has
-    \<its number>; . Text never matches the subwords of padding and EOS; in tensor2tensor, the text
-    "<pad>" would end a sentence.
+    spaces between words. A token, with "_" added at its end, is divided from the left into the
+    longest subwords. In a token, "_" becomes \u, a backslash becomes \\, and a character in no
+    subword becomes \<its number>; . Text never matches the subwords of padding and EOS; in
+    tensor2tensor, the text "<pad>" would end a sentence.
 
     Invalid content raises `UserError`, which names its `origin`.
     """
@@ -115,11 +115,11 @@ class SubwordTokenizer(Tokenizer):
             )
         self._ids = {subword: i for i, subword in enumerate(self._subwords) if i > 1 and subword}
         self._max_length = max(map(len, self._ids), default=0)
-        # Every other character is escaped.
+        # Characters outside the alphabet are escaped.
         self._alphabet = set("".join(self._ids))
-        # A token that cannot be divided is spelled with these; tensor2tensor would fail.
+        # A token that cannot be divided is spelled with these characters; tensor2tensor would fail.
         self._characters = {subword for subword in self._ids if len(subword) == 1}
-        if missing := "".join(sorted(_ESCAPES - self._characters)):
+        if missing := "".join(sorted(_ESCAPE_CHARACTERS - self._characters)):
             raise UserError(
                 f"{origin} lacks the subwords {missing}, which escapes need.",
                 code="not_a_vocabulary",
@@ -217,23 +217,23 @@ def unescape(escaped: str) -> str:
         is_valid = number <= sys.maxunicode and not 0xD800 <= number <= 0xDFFF
         return chr(number) if is_valid else _INVALID_CHARACTER
 
-    return _ESCAPED.sub(character, escaped)
+    return _ESCAPE.sub(character, escaped)
 
 
 @functools.lru_cache(None)
 def is_word(character: str) -> bool:
-    """Returns whether a character is a letter or digit, as tensor2tensor sees it."""
+    """Returns whether a character is a letter or digit, as tensor2tensor defines them."""
     return unicodedata.category(character)[0] in "LN"
 
 
 def _unquoted(line: str) -> str:
-    # A lone quotation mark counts as both marks, as in tensor2tensor.
-    quoted = line and line[0] == line[-1] and line[0] in "'\""
-    return line[1:-1] if quoted else line
+    # A lone quotation mark counts as opening and closing mark, as in tensor2tensor.
+    is_quoted = line and line[0] == line[-1] and line[0] in "'\""
+    return line[1:-1] if is_quoted else line
 
 
 class WordTokenizer(Tokenizer):
-    """A `.words` file, a word a line: padding, EOS and unknown, then words of text.
+    """A `.words` file, one word per line: padding, EOS and unknown, then words of text.
 
     ASCII white space divides words; decoding puts single spaces between them.
 

@@ -13,7 +13,7 @@ from t2t_keras.text.in_graph import GraphSentencePieces, GraphTokenizer, graph_p
 _CONTINUATION = "\x00"
 # Stands for a token that cannot be divided; text does not contain it.
 _UNDIVIDED_TOKEN = "\x00\x00"
-# Replaces NUL temporarily; not a character.
+# Replaces NUL temporarily; Unicode reserves it as a noncharacter.
 _NUL_SUBSTITUTE = "\ufdd0"
 _MAX_TOKEN_BYTES = 1 << 20
 _WORD = r"[\p{L}\p{N}]"
@@ -82,8 +82,8 @@ class GraphSubwords(GraphTokenizer):
         escaped = self._escape(tokens.values, self._alphabet)
         if self._characters is not None:
             is_divided = self._ids.tokenize(escaped) != len(self._subwords)
-            all_escaped = self._escape(tokens.values, self._characters)
-            escaped = tf.where(tf.reduce_all(is_divided, axis=1), escaped, all_escaped)
+            spelled = self._escape(tokens.values, self._characters)
+            escaped = tf.where(tf.reduce_all(is_divided, axis=1), escaped, spelled)
         ids = self._ids.tokenize(tokens.with_values(escaped)).merge_dims(1, 2)
         return _with_end(ids)
 

@@ -30,7 +30,7 @@ from t2t_keras.special_ids import EOS_ID, PADDING_ID
 _MIN_SCORE = -1e9
 
 # CTranslate2's length penalty length^0.4 comes nearest to Keras's with alpha 0.6. With this
-# patience, a multiple of the beam size, it finds the outputs of Keras's search
+# patience, a multiple of the beam size, CTranslate2 finds the outputs of Keras's search
 # (experiments/exporting_models/to_ctranslate2.py).
 _PENALTY_SCALE = 2 / 3
 _PATIENCE = 1.5
@@ -100,7 +100,7 @@ class CTranslate2Engine(Engine):
         self._ids = {name: number for number, name in enumerate(self._target_names)}
         # CTranslate2 ranks by its own penalty: request all hypotheses, and rank them here.
         self._penalty = 0.0 if config.samples else config.alpha * _PENALTY_SCALE
-        # CTranslate2 would sort several samples of one source by score: repeat the source.
+        # CTranslate2 would sort several samples of one source by score, so repeat the source.
         self._repeats = config.num_hypotheses if config.samples else 1
         self._options = dict(
             beam_size=1 if config.samples else config.beam_size,
@@ -242,7 +242,7 @@ class CTranslate2Engine(Engine):
         """See `Engine`."""
         excluded_names = [[self._target_names[symbol]] for symbol in (PADDING_ID, EOS_ID)]
         count = min(count, len(self._target_names) - len(excluded_names))
-        # The first step of a search: `return_alternatives` does not return the likeliest symbols.
+        # Take a search's first step: `return_alternatives` does not return the likeliest symbols.
         [result] = self._translator.translate_batch(
             self._named_sources([source]),
             [[self._target_names[i] for i in prefix]],
@@ -313,8 +313,8 @@ class CTranslate2Engine(Engine):
 
 
 _UNSUPPORTED = {
-    "coverage_penalty": "it has the attention of one layer only",
-    "seed": "its samples differ at each call",
+    "coverage_penalty": "CTranslate2 has the attention of one layer only",
+    "seed": "samples differ at each call",
     "xla": "it is compiled already",
     "xla_for_one": "it is compiled already",
     "weights_dtype": "the export has its own --dtype",
@@ -342,7 +342,7 @@ _SIDES = ("source", "target")
 
 
 def _read_names(folder: Path, side: str) -> list[str]:
-    """Reads the names of the ids of a side."""
+    """Reads the names of the source's or target's ids."""
     shared = folder / "shared_vocabulary.json"
     file = shared if shared.exists() else folder / f"{side}_vocabulary.json"
     return json.loads(file.read_bytes())

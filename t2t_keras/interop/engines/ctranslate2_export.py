@@ -15,7 +15,7 @@ from t2t_keras.training.run_config import RunConfig
 
 RECORD_FILE = "t2t_keras.json"
 _FOLDER = "ctranslate2"  # folder in a run
-_ADVICE = "Make it again with t2t-exporter."
+_ADVICE = "Export it again with t2t-exporter."
 
 
 class CTranslate2Export(StoredModel):

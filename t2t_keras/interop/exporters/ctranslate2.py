@@ -40,7 +40,7 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
     """Writes a model for CTranslate2, the vocabulary and a record for `Translator`.
 
     Programs that call CTranslate2 themselves pass the pieces of a source without EOS. If two ids
-    have the same piece, the id is added to the second one's name.
+    have the same piece, the second one's name also has its id.
 
     Args:
       translator: the model, the vocabulary and the settings.
@@ -175,7 +175,7 @@ def _position_table(layer: Any, config: ModelConfig, positions: int) -> np.ndarr
 
 
 def _set_attention(spec: Any, layer: Any, residual: Any, fused: int) -> None:
-    """Sets an attention; its last `fused` projections (of query, key, value) are one matrix."""
+    """Sets an attention's weights; the last `fused` of query, key and value become one matrix."""
     projections = [layer.query_projection, layer.key_projection, layer.value_projection]
     groups = [*([projection] for projection in projections[:-fused]), projections[-fused:]]
     for linear, group in zip(spec.linear, [*groups, [layer.output_projection]], strict=True):

@@ -126,8 +126,8 @@ def write_companion_files(
       translator: the model, the vocabulary and the settings.
       folder: contains the model's file.
       file: name of the model's file.
-      dtype: type of its weights.
-      program: name of the program that runs it.
+      dtype: type of the model's weights.
+      program: name of the program that runs the model.
       imports: Python statements that load the program.
       translate: Python statements that compute `outputs` from `ids`.
       batch: the README's sentence about batches.

@@ -33,7 +33,7 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
     """
     module = tf.Module()
     module.translate = _graph(translator)
-    # LiteRT calls only the functions of a module by name.
+    # LiteRT can call a function by name only if a module has it.
     with _position_tables(translator):
         functions = [module.translate.get_concrete_function()]
     converter = tf.lite.TFLiteConverter.from_concrete_functions(functions, module)
@@ -87,7 +87,7 @@ def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
         ids = tf.where(ids < 0, model.source_embedding.vocab_size, ids)
         length = tf.math.count_nonzero(ids, dtype=tf.int32)
         last_index = tf.minimum(length + config.extra_length, max_output_length) - 1
-        # A blank sentence, EOS or padding alone, ends at once.
+        # A blank sentence, which is only EOS or padding, ends at once.
         last_index = tf.where(tf.reduce_any(ids > EOS_ID), last_index, 0)
         layout = layout_of(ids)
         # Asking for scores avoids blockwise attention, whose shapes LiteRT does not support.
@@ -98,7 +98,7 @@ def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
             return outputs[0, -1] != EOS_ID
 
         def decode_next(index: tf.Tensor, outputs: tf.Tensor, recent: Any) -> tuple:
-            # Every step reads and writes all slots, so add them one at a time.
+            # Every step reads and writes all slots, so add one slot at a time.
             recent = tf.nest.map_structure(_add_slot, recent)
             previous = outputs[:, -1, None]
             logits, new_cache = model.decode_step(previous, index, {**cache, "recent": recent})

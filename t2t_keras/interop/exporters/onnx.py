@@ -26,13 +26,13 @@ from t2t_keras.layers.embedding import sinusoids
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
-# The first opset with Gelu, and the file format of the oldest runtimes that have it.
+# The first opset with Gelu, and the file format that the oldest runtimes with Gelu read.
 _OPSET, _IR_VERSION = 20, 9
 _BOOL, _INT = TensorProto.BOOL, TensorProto.INT64
-_MASK_SCORE = np.float32(-1e9)  # Added to a score, makes its weight 0.
+_MASK_SCORE = np.float32(-1e9)  # Adding it to a score makes the attention weight 0.
 _NO_END = np.iinfo(np.int64).max
 
-# Operators by Keras's names of activations. SiLU is Sigmoid times its input.
+# Operators by Keras's names of activations. SiLU is Sigmoid(x) times x.
 _ACTIVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "elu": ("Elu", {}),
     "gelu": ("Gelu", {}),
@@ -69,7 +69,7 @@ def onnx_model(translator: Translator) -> onnx.ModelProto:
     is_token = g("Greater", ids, PADDING_ID)
     lengths = g("ReduceSum", g("Cast", is_token, to=_INT), [1], keepdims=1)
     last_index = g("Min", g("Add", lengths, config.extra_length - 1), max_output_length - 1)
-    # A blank sentence, EOS or padding alone, ends at once.
+    # A blank sentence, which is only EOS or padding, ends at once.
     num_words = g("ReduceSum", g("Cast", g("Greater", ids, EOS_ID), to=_INT), [1], keepdims=1)
     last_index = g("Mul", last_index, g("Min", num_words, 1))
 
@@ -193,7 +193,7 @@ class _Layers:
     Args:
       model: the Transformer.
       num_positions: number of positions.
-      outer: the graph around a loop's body, which computes one position, "index"; None = no body.
+      outer: for a loop's body, which computes one position, "index", the graph around it; or None.
 
     Attributes:
       nodes: the nodes added so far.
@@ -390,7 +390,7 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
 
 
 def _quantize(model: onnx.ModelProto) -> onnx.ModelProto:
-    logging.disable(logging.WARNING)  # It recommends preprocessing that changes nothing here.
+    logging.disable(logging.WARNING)  # onnxruntime recommends steps that change nothing here.
     try:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / FILE

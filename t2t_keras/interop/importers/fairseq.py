@@ -29,7 +29,7 @@ _ACTIVATIONS = {
     "tanh": "tanh",
     "linear": "linear",
 }
-# Not weights, or copies of weights for a faster kernel of PyTorch.
+# Entries that are not weights, or are copies of weights for a faster kernel of PyTorch.
 _IGNORED = re.compile(
     r"(encoder|decoder)\.(version|embed_positions\._float_tensor)"
     r"|encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)"
@@ -42,7 +42,7 @@ _NAMES = pytorch_names(
         "{side}.embed_positions.weight": "{input}_positions/table",
     },
 )
-# Names before 2020.
+# fairseq's names before 2020.
 _OLD_NORM = re.compile(r"(encoder|decoder)(\.layers\.\d+\.)layer_norms\.(\d)\.(weight|bias)")
 _OLD_NORMS = {"encoder": ("self_attn", "final"), "decoder": ("self_attn", "encoder_attn", "final")}
 _OLD_PROJECTIONS = re.compile(r"(.+_attn\.)in_proj_(weight|bias)")
@@ -57,8 +57,8 @@ def read_fairseq(
       model: the `.pt` file.
       languages: codes of source and target.
       vocabulary: comma-separated paths: the folder of `dict.<language>.txt`, or one or two such
-        files; default: next to the model. For unsegmented text, also the SentencePiece `.model`,
-        or those of source and target.
+        files; default: next to the model. For unsegmented text, also one or two
+        SentencePiece `.model` files.
 
     Raises:
       UserError: a file is missing, damaged or would run code, or the model has a part that cannot
@@ -75,7 +75,7 @@ def read_fairseq(
             code="other_direction",
         )
     hparams = hyperparameters(Settings(model_settings, str(path)))
-    models, dictionaries = vocabulary_files(vocabulary)
+    segmenters, dictionaries = vocabulary_files(vocabulary)
     files = _dictionary_files(dictionaries or [path.parent], languages)
     pieces = [_read_dictionary(file) for file in files]
     empty = np.zeros((0, 0), np.float32)
@@ -103,7 +103,7 @@ def read_fairseq(
         for name, table in positions.items():
             our_weights[name] = np.pad(table, [(0, rows - len(table)), (0, 0)], "edge")
     origin = " and ".join(sorted({str(file) for file in files}))
-    tokenizer = make_tokenizer(pieces[0], pieces[1], models, origin)
+    tokenizer = make_tokenizer(pieces[0], pieces[1], segmenters, origin)
     return Imported(hparams, our_weights, tokenizer, steps)
 
 
@@ -113,7 +113,7 @@ def _read_checkpoint(path: Path) -> tuple[dict, dict, dict[str, np.ndarray], int
     try:
         config = to_containers(content.get("cfg"), str(path)) or {}
         settings = config.get("model") or to_containers(content["args"], str(path))
-        # `_name` is the task's name here, and the architecture's in the model's settings.
+        # `_name` names the task here, but the architecture in the model's settings.
         task = config.get("task") or {**settings, "_name": settings.get("task")}
         weights = named_tensors(content["model"], path)
         steps = int((content.get("optimizer_history") or [{}])[-1].get("num_updates", 0))
@@ -190,8 +190,8 @@ def _dictionary_files(paths: Sequence[Path], languages: tuple[str, str]) -> tupl
 
 
 def _read_dictionary(path: Path) -> list[str]:
-    """Returns the words of a dictionary by our ids."""
-    advice = "fairseq-preprocess wrote it: name its folder with --vocabulary."
+    """Returns the words of a dictionary in the order of our ids."""
+    advice = "fairseq-preprocess writes it. Name its folder with --vocabulary."
     # Not `splitlines`: words may contain some of its separators.
     lines = read_text(path, advice).removesuffix("\n").split("\n")
     # A line has a word, its count, and perhaps a flag.
@@ -204,7 +204,7 @@ def _in_our_order(table: np.ndarray) -> np.ndarray:
 
 
 def _with_new_names(weights: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns weights by fairseq's names since 2020."""
+    """Returns the weights under fairseq's names since 2020."""
     renamed = {}
     for name, value in weights.items():
         if match := _OLD_NORM.fullmatch(name):

@@ -25,23 +25,23 @@ from t2t_keras.io.files import (
 
 # PyYAML parses longer numbers and dates slowly; no setting has them.
 _MAX_CHARACTERS = 1000
-# Longer numbers can share one hash, which makes a dictionary take quadratic time.
+# Longer numbers as keys can share one hash, so that filling a dictionary takes quadratic time.
 _MAX_KEY_CHARACTERS = 18
-_TEXT = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary")
+_TEXT_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary")
 
 
 def read_file(path: Path, advice: str = "", max_bytes: int = MAX_BYTES) -> bytes:
     """Returns the content of a file.
 
     Raises:
-      UserError: the file is not regular, is larger than `max_bytes`, or cannot be read; then the
-        message ends with `advice`.
+      UserError: the file is not regular, is larger than `max_bytes`, or cannot be read. The
+        message for the last ends with `advice`.
     """
     try:
         return read_bounded(path, max_bytes)
     except UserError:
         raise
-    except (OSError, ValueError) as error:  # ValueError: NUL in its name.
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path.
         reason = getattr(error, "strerror", None) or error
         raise UserError(
             f"{path} cannot be read: {reason}. {advice}".rstrip(), code="not_read"
@@ -61,7 +61,7 @@ def read_text(path: Path, advice: str = "") -> str:
 def find_recorded_file(name: object, *folders: Path) -> Path:
     """Returns the path of a file that a record names, in the first of the folders that has it.
 
-    The record may come from another machine, so the last part of its path also counts.
+    The record may come from another machine, so the last part of the recorded path also counts.
 
     Raises:
       UserError: no folder has the file.
@@ -83,19 +83,19 @@ def find_recorded_file(name: object, *folders: Path) -> Path:
 
 
 def read_yaml(content: str | bytes, origin: str, texts_only: bool = False) -> dict[str, Any]:
-    """Parses a YAML mapping; with `texts_only`, for vocabularies, 1 and yes are strings.
+    """Parses a YAML mapping. `texts_only` is for vocabularies: 1 and yes stay strings.
 
     Raises:
       UserError: the content is not YAML, not a mapping, or too large with all aliases expanded.
     """
     # The loaders in C are ten times as fast, but not always installed.
     fast, slow = ("CBaseLoader", "BaseLoader") if texts_only else ("CSafeLoader", "SafeLoader")
-    bound = TreeBound(origin)
+    limit = TreeBound(origin)
 
     def check(node: Any, depth: int = 0, max_length: int = _MAX_CHARACTERS) -> None:
-        bound.check(depth)
+        limit.check(depth)
         if isinstance(node, yaml.ScalarNode):
-            if node.tag not in _TEXT and len(node.value) > max_length:
+            if node.tag not in _TEXT_TAGS and len(node.value) > max_length:
                 raise ValueError(f"a number or date of {len(node.value):,} characters")
         elif isinstance(node, yaml.MappingNode):
             for name, value in node.value:
@@ -128,10 +128,10 @@ Content = TypeVar("Content")
 
 
 def read_weights(folder: Path, *files: str) -> dict[str, np.ndarray]:
-    """Reads the first existing file, `.safetensors` or PyTorch's, as float32.
+    """Reads the weights in the first file that exists, `.safetensors` or PyTorch's, as float32.
 
     Raises:
-      UserError: no file exists, or it is damaged or would run code.
+      UserError: no file exists, or the file is damaged or might run code.
     """
     path = next((folder / file for file in files if (folder / file).exists()), None)
     if path is None:
@@ -176,9 +176,9 @@ _NEWEST_PATH = re.compile(r'^model_checkpoint_path: "([^"\\]+)"', re.MULTILINE)
 
 
 def checkpoint_prefix(path: Path) -> str:
-    """Returns the prefix of a TensorFlow checkpoint: `path`, or the newest in that folder.
+    """Returns the prefix of a TensorFlow checkpoint: `path`, or the newest in the folder `path`.
 
-    The folder's record may have a path on another machine; only its last part counts.
+    The folder's record may name a path on another machine, so only the path's last part counts.
 
     Raises:
       UserError: the folder has no record, or a file of the checkpoint is not regular.
@@ -186,10 +186,10 @@ def checkpoint_prefix(path: Path) -> str:
     prefix = path
     if path.is_dir():
         record = path / "checkpoint"
-        text = read_text(record, "TensorFlow writes it: name a checkpoint in the folder instead.")
+        text = read_text(record, "TensorFlow writes it. Name a checkpoint in the folder instead.")
         if not (name := _NEWEST_PATH.search(text)):
             raise UserError(
-                f"{record}: expected model_checkpoint_path in it.", code="not_a_checkpoint"
+                f"{record}: expected the entry model_checkpoint_path.", code="not_a_checkpoint"
             )
         prefix = path / Path(name[1]).name
     check_regular(prefix.parent.glob(f"{glob.escape(prefix.name)}.*"))
@@ -199,12 +199,12 @@ def checkpoint_prefix(path: Path) -> str:
 def read_tensorflow(
     path: Path, toolkit: str, read: Callable[[Any], Content]
 ) -> tuple[Path, Content]:
-    """Reads a TensorFlow checkpoint: `path`, or the newest in that folder.
+    """Reads a TensorFlow checkpoint: `path`, or the newest in the folder `path`.
 
     Args:
       path: the checkpoint's path without its ending, or its folder.
-      toolkit: name of the toolkit that wrote it, for errors.
-      read: takes TensorFlow's `CheckpointReader`.
+      toolkit: name of the toolkit that wrote the checkpoint, for errors.
+      read: gets the content from TensorFlow's `CheckpointReader`.
 
     Returns:
       The path of the checkpoint without its ending, and the result of `read`.
@@ -280,7 +280,7 @@ def _read_archive(archive: zipfile.ZipFile) -> Any:
 
 
 def _read_old_format(file: BinaryIO) -> Any:
-    """Reads the format before PyTorch 1.6: pickles, then the contents of the storages."""
+    """Reads the format of PyTorch before 1.6: pickles, then the contents of the storages."""
     bytes_left = os.fstat(file.fileno()).st_size
 
     def make_storage(_: str, dtype: np.dtype, size: int) -> np.ndarray:

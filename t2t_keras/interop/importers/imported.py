@@ -51,7 +51,7 @@ def read_model(
       toolkit: name of a registered importer, such as "tensor2tensor".
       model: its folder or checkpoint.
       languages: codes of source and target.
-      vocabulary: comma-separated files, see the importer; "" = next to the model.
+      vocabulary: comma-separated files, see the importer; "" = the files next to the model.
       target_space: see `read_tensor2tensor`.
       changes: hyperparameters that override or complete those in the files.
 
@@ -130,11 +130,11 @@ def _check_depths(weights: Mapping[str, np.ndarray], depths: tuple[int, int], or
 
 
 class Settings:
-    """The settings of another toolkit's model; an importer represents or refuses each of them.
+    """The settings of another toolkit's model; an importer must represent or refuse each one.
 
     Args:
       values: settings by name.
-      origin: their file, for errors.
+      origin: file of the settings, for errors.
     """
 
     def __init__(self, values: Mapping[str, Any], origin: str):

@@ -52,8 +52,8 @@ _SUPPORTED_VALUES: dict[str, list[Any]] = {
     "ulr": [False],
     "input-types": [[], ["sequence", "sequence"], None],
 }
-# Whether a model is pre-norm, by its operations without dropout: before a sub-layer, after it, and
-# after the stack.
+# Whether a model is pre-norm, by its operations without dropout: those before a sub-layer, after
+# it, and after the stack.
 _PRE_NORM = {" an ": False, "n a n": True}
 _NAMES = WeightNames(
     ["{side}_l{layer}_{sublayer}_{dense}{part}"],
@@ -79,11 +79,11 @@ def read_marian(model: str | Path, vocabulary: str | Path = "") -> Imported:
     have wavelengths up to 10000 · 2 pi, and its layer normalisation adds 1e-6 to the variance.
 
     Args:
-      model: the `.npz` file, or a folder with one or with the files of `read_huggingface`.
+      model: the `.npz` file, or a folder with one or with those of `read_huggingface`.
       vocabulary: one file, or two comma-separated files (source, target): `.spm`, `.yml`, or text
         with a piece per line; "" = the files named by `decoder.yml` or a similar file next to the
-        model. Besides other files, `.spm` files only divide text into pieces; the default is
-        source.spm and target.spm next to the model, as in OPUS-MT. Without any, spaces divide text.
+        model. Given with other files, `.spm` files only divide text into pieces. By default, that
+        is source.spm and target.spm next to the model, as in OPUS-MT, or else spaces divide text.
 
     Raises:
       UserError: a file is missing or damaged, or the model has a part that cannot be represented.
@@ -91,7 +91,7 @@ def read_marian(model: str | Path, vocabulary: str | Path = "") -> Imported:
     if (Path(model) / "config.json").exists():
         if vocabulary:
             raise UserError(
-                f"{model} is a folder of Hugging Face, which has its vocabulary: expected no "
+                f"{model} is a folder of Hugging Face, with its vocabulary: expected no "
                 f"--vocabulary, got {vocabulary}. To use another one, replace source.spm, "
                 f"target.spm and vocab.json in the folder.",
                 code="bad_flags",
@@ -149,7 +149,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     weights = {name: array for name, array in arrays.items() if not name.startswith("special:")}
     if wrong := [name for name, array in weights.items() if array.dtype.kind != "f"]:
         raise UserError(
-            f"{path}: {wrong[0]} is {weights[wrong[0]].dtype}: quantised models are not supported.",
+            f"{path}: {wrong[0]} is {weights[wrong[0]].dtype}; quantised models are not supported.",
             code="not_supported",
         )
     return {name: np.asarray(array, np.float32) for name, array in weights.items()} | {
@@ -217,7 +217,7 @@ def _vocabularies(
 
 
 def _listed_files(path: Path) -> list[Path]:
-    """Returns the vocabularies in the model's folder, as listed by a file next to the model."""
+    """Returns the vocabularies that a configuration file next to the model lists."""
     names = f"{path.name}.decoder.yml", "decoder.yml", f"{path.name}.yml"
     for file in (path.parent / name for name in names):
         if file.exists():
@@ -235,7 +235,7 @@ def _listed_files(path: Path) -> list[Path]:
 
 
 def read_vocabulary(file: Path, size: int) -> IdOrder:
-    """Returns the order of ids of a vocabulary; the model uses the first `size` ids.
+    """Returns the order of a vocabulary's ids; the model uses the first `size` ids.
 
     Raises:
       UserError: the file cannot be read, has fewer ids, or lacks </s> or <unk>.
@@ -282,8 +282,8 @@ _SOURCE, _TARGET, _PROJECTION = (
     "lm_head.weight",
 )
 _HUGGINGFACE_NAMES = pytorch_names("model.{side}", {})
-_ADVICE = "Hugging Face's folders have it."
-# Published models store positions as float16.
+_ADVICE = "Every model of Hugging Face has this file."
+# Published models store positions as float16, so they are rounded.
 _MAX_ROUNDING = 1e-3
 
 
@@ -306,7 +306,7 @@ def read_huggingface(model: str | Path) -> Imported:
     source, target, projection = _huggingface_tables(weights, settings, folder)
     file = "vocab.json" if same_pieces else "target_vocab.json"
     target_order = _huggingface_order(folder / file, len(target), settings)
-    # Decoding starts with padding. Its row is zeros until fine-tuning with tied matrices trains it.
+    # Decoding starts with padding, a row of zeros until fine-tuning with tied matrices trains it.
     settings.get_allowed("decoder_start_token_id", target_order.padding)
     if np.any(target[target_order.padding]):
         target_order = dataclasses.replace(target_order, has_start=True)
@@ -323,9 +323,9 @@ def read_huggingface(model: str | Path) -> Imported:
         if name in weights:
             _check_positions(weights.pop(name), name, folder)
     our_weights |= _HUGGINGFACE_NAMES.weights(weights, folder)
-    models = [folder / "source.spm", folder / "target.spm"]
+    segmenters = [folder / "source.spm", folder / "target.spm"]
     pieces = source_order.our_pieces, target_order.our_pieces
-    return Imported(hparams, our_weights, make_tokenizer(*pieces, models, folder))
+    return Imported(hparams, our_weights, make_tokenizer(*pieces, segmenters, folder))
 
 
 def huggingface_hyperparameters(settings: Settings) -> dict[str, Any]:
@@ -392,7 +392,7 @@ def _huggingface_order(path: Path, size: int, settings: Settings) -> IdOrder:
     ):
         raise UserError(
             f"{path}: expected {size:,} pieces, as the model has, and ids of end, <unk> and "
-            f"padding among them; got {len(pieces):,}, and {end}, {unknown} and {padding}.",
+            f"padding among them; got {len(pieces):,} and the ids {end}, {unknown} and {padding}.",
             code="other_vocabulary",
         )
     return IdOrder(pieces, end, unknown, padding)

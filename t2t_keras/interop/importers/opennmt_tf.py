@@ -25,10 +25,10 @@ from t2t_keras.interop.importers.weights import (
     vocabulary_files,
 )
 
-# OpenNMT-tf's special ids. The id of unknown words comes after all words.
+# OpenNMT-tf's special ids. Unknown words have the last id.
 _PADDING, _BEGIN, _END, _FIRST_WORD = range(4)
 _SPECIAL = ["<blank>", "<s>", "</s>"]
-# Settings of all its models.
+# Hyperparameters that all models of OpenNMT-tf share.
 _FIXED_HPARAMS = {
     "norm_epsilon": 1e-3,
     "sinusoids": "tensor2tensor",
@@ -36,7 +36,7 @@ _FIXED_HPARAMS = {
     "start_id": _FIRST_WORD,
     "source_end": False,
 }
-# Settings of the catalog's models that the weights do not show.
+# Settings that the weights do not show, with the defaults of the catalog's models.
 _DEFAULTS = {"num_heads": 8, "dropout": 0.1, "attention_dropout": 0.1, "ffn_dropout": 0.1}
 _BIG_MODEL = {"num_heads": 16}
 _SCALING_MODEL = {"num_heads": 16, "ffn_dropout": 0.0, "source_end": True}
@@ -58,7 +58,7 @@ _ACTIVATIONS = {
     "nn.silu": "silu",
 }
 
-# Maximum bytes of a model description, which takes about a page.
+# Maximum size in bytes of a model description. Real ones take about a page.
 _MAX_DESCRIPTION = 1 << 17
 _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 _TABLES = (
@@ -83,38 +83,37 @@ def read_opennmt_tf(
 ) -> Imported:
     """Reads a model of OpenNMT-tf 2 without running its code.
 
-    A checkpoint does not show the number of heads and the activation: they are read from the run's
-    `model_description.py`, if it has them as plain values.
+    A checkpoint shows neither the number of heads nor the activation. Both are read from the run's
+    `model_description.py`, if that file has them as plain values.
 
     Args:
       model: the run's folder, or a checkpoint's path without its ending.
-      vocabulary: the `.yml` file that configures the data; or comma-separated files: one or two
-        vocabularies, and for unsegmented text the SentencePiece `.model`, or those of source and
-        target.
-      changes: hyperparameters by our names, which override the model's.
+      vocabulary: the `.yml` file that configures the data, or comma-separated files: one or two
+        vocabularies and, for unsegmented text, one or two SentencePiece `.model` files.
+      changes: hyperparameters, by our names, that override those of the model.
 
     Raises:
       UserError: a file is missing or damaged, a setting is unknown, or the model has a part that
         cannot be represented.
     """
     path = Path(model)
-    prefix, (weights, names) = _read_checkpoint(path)
-    files, models, data_hparams = _files(vocabulary, prefix.parent)
+    prefix, (weights, keys) = _read_checkpoint(path)
+    files, segmenters, data_hparams = _files(vocabulary, prefix.parent)
     pieces = [_read_pieces(file) for file in files]
     # Averaged checkpoints are in a subfolder of the run.
     descriptions = [folder / "model_description.py" for folder in prefix.parents[:2]]
     description = next(filter(Path.exists, descriptions), descriptions[0])
     hparams = _FIXED_HPARAMS | _described_settings(description, changes or {})
     hparams |= data_hparams | dict(changes or {})
-    our_weights = _embeddings(weights, names, files, pieces, hparams)
+    our_weights = _embeddings(weights, keys, files, pieces, hparams)
     hparams["pre_norm"] = "model/encoder/layer_norm/gamma" in weights
     hparams["attention_bias"] = any(name.endswith("/linear_keys/bias") for name in weights)
     for side, stack in (("source", "encoder"), ("target", "decoder")):
-        table = weights.pop(names.get(f"model/{stack}/position_encoder/embedding", ""), None)
+        table = weights.pop(keys.get(f"model/{stack}/position_encoder/embedding", ""), None)
         if table is not None:
             hparams |= {"positions": "learned", "max_positions": len(table)}
             our_weights[f"{side}_positions/table"] = table
-        elif f"model/{stack}/position_encoder" not in names:
+        elif f"model/{stack}/position_encoder" not in keys:
             hparams["positions"] = "none"
             hparams.pop("first_position", None)
     if "positions" in hparams:
@@ -125,7 +124,7 @@ def read_opennmt_tf(
         hparams[f"num_{side}_layers"] = len(layers - {f"{side}_norm"})
     hparams["d_ff"] = len(our_weights.get("encoder_0/feed_forward/outer/kernel", ()))
     steps = re.search(r"-(\d+)$", prefix.name)
-    tokenizer = make_tokenizer(pieces[0], pieces[1], models, f"{files[0]} and {files[1]}")
+    tokenizer = make_tokenizer(pieces[0], pieces[1], segmenters, f"{files[0]} and {files[1]}")
     return Imported(hparams, our_weights, tokenizer, int(steps[1]) if steps else 0)
 
 
@@ -150,7 +149,7 @@ def _read_checkpoint(path: Path) -> tuple[Path, tuple[dict[str, np.ndarray], dic
 
 
 def _stored_names(graph: Any) -> dict[str, str]:
-    """Maps the names of the model's parts to the names of their values in the checkpoint, or "".
+    """Maps names of the model's parts to names of values in the checkpoint; "" = no value.
 
     A shared part has several names, but is stored once.
     """
@@ -202,7 +201,7 @@ def _described_settings(path: Path, changes: Mapping[str, Any]) -> dict[str, Any
 
 
 def _model_calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
-    """Yields (name, call) of the catalog's models that a description calls or inherits from."""
+    """Yields (name, call) for each catalog model that a description calls or inherits from."""
     bases: dict[ast.AST, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
@@ -240,8 +239,8 @@ def _arguments(call: ast.Call) -> dict[str, Any]:
 
 
 def _files(vocabulary: str | Path, folder: Path) -> tuple[list[Path], list[Path], dict[str, bool]]:
-    """Returns vocabularies (source and target), SentencePiece models, and hyperparameters."""
-    models, files = vocabulary_files(vocabulary)
+    """Returns vocabularies of source and target, SentencePiece models, and hyperparameters."""
+    segmenters, files = vocabulary_files(vocabulary)
     if files and files[0].suffix in (".yml", ".yaml"):
         return _configured_files(files[0], folder)
     if not files:
@@ -250,14 +249,14 @@ def _files(vocabulary: str | Path, folder: Path) -> tuple[list[Path], list[Path]
             "file that names them.",
             code="no_vocabulary",
         )
-    return [files[0], files[-1]], models, {}
+    return [files[0], files[-1]], segmenters, {}
 
 
 def _configured_files(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[str, bool]]:
-    """Returns the result of `_files` as configured by a `.yml` file."""
+    """Like `_files`, but returns the files and settings in a `.yml` file."""
     try:
         data = dict(read_yaml(read_file(path), str(path))["data"])
-        files = [data[f"{side}_vocabulary"] for side in ("source", "target")]
+        recorded_files = [data[f"{side}_vocabulary"] for side in ("source", "target")]
     except UserError:
         raise
     except (ValueError, KeyError, TypeError) as error:
@@ -272,13 +271,13 @@ def _configured_files(path: Path, folder: Path) -> tuple[list[Path], list[Path],
     *tokenizations, controls = (
         _settings(data.get(name), f"{path}: {name}", folders) for name in names
     )
-    models = [
+    segmenters = [
         _segmenting_model(tokenization, f"{path}: {name}", folders)
         for name, tokenization in zip(names, tokenizations, strict=False)
     ]
-    if models.count(None) == 1:
+    if segmenters.count(None) == 1:
         raise UserError(
-            f"{path}: expected SentencePiece on both sides, or on none.", code="not_supported"
+            f"{path}: expected SentencePiece on both sides or on neither.", code="not_supported"
         )
     if controls.get("start"):
         raise UserError(
@@ -286,12 +285,12 @@ def _configured_files(path: Path, folder: Path) -> tuple[list[Path], list[Path],
             code="not_supported",
         )
     hparams = {"source_end": bool(controls["end"])} if "end" in controls else {}
-    vocabularies = [find_recorded_file(name, *folders) for name in files]
-    return vocabularies, list(filter(None, models)), hparams
+    vocabularies = [find_recorded_file(name, *folders) for name in recorded_files]
+    return vocabularies, list(filter(None, segmenters)), hparams
 
 
 def _settings(value: Any, origin: str, folders: Sequence[Path]) -> Mapping[str, Any]:
-    """Returns settings, which may be a mapping, its text, or the name of a file with the text."""
+    """Returns settings, given as a mapping, its YAML text, or the name of a file with that text."""
     if isinstance(value, str):
         if "{" not in value and ":" not in value:  # It names a file.
             value = read_file(find_recorded_file(value, *folders))
@@ -324,7 +323,7 @@ def _segmenting_model(
 
 
 def _read_pieces(path: Path) -> list[str]:
-    """Returns the words of a vocabulary by our ids."""
+    """Returns the words of a vocabulary in the order of our ids."""
     # Not `splitlines`: words may contain some of its separators.
     words = read_text(path).removesuffix("\n").split("\n")
     if words[:_FIRST_WORD] != _SPECIAL:
@@ -338,7 +337,7 @@ def _read_pieces(path: Path) -> list[str]:
 
 def _embeddings(
     weights: dict[str, np.ndarray],
-    names: Mapping[str, str],
+    keys: Mapping[str, str],
     files: Sequence[Path],
     pieces: Sequence[Sequence[str]],
     hparams: dict[str, Any],
@@ -347,27 +346,27 @@ def _embeddings(
 
     Also sets `share_embeddings` and the sizes in `hparams`.
     """
-    stored_names = [names.get(name, "") for name in _TABLES]
+    table_keys = [keys.get(name, "") for name in _TABLES]
     try:
-        source, target, projection = (weights[name] for name in stored_names)
+        source, target, projection = (weights[name] for name in table_keys)
     except KeyError as error:
         raise UserError(
             f"The checkpoint lacks embeddings of a Transformer of OpenNMT-tf 2: {error}.",
             code="missing_weight",
         ) from error
-    for name in set(stored_names):
+    for name in set(table_keys):
         del weights[name]
     for file, table, words in zip(files, (source, target), pieces, strict=True):
         check_size(len(table), words, file, "the checkpoint", 1)
     bias = weights.pop(_BIAS, None)
     hparams |= {"d_model": source.shape[1], "softmax_bias": bias is not None}
-    tied = stored_names[1] == stored_names[2]
+    tied = table_keys[1] == table_keys[2]
     hparams["share_embeddings"], our_weights = embedding_weights(
         _in_our_order(source),
         _in_our_order(target),
         _in_our_order(target if tied else projection.T),
         None if bias is None else _in_our_order(bias),
-        same_inputs=stored_names[0] == stored_names[1],
+        same_inputs=table_keys[0] == table_keys[1],
         tied=tied,
     )
     return our_weights

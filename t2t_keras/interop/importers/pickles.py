@@ -12,11 +12,11 @@ import numpy as np
 from t2t_keras.errors import UserError
 from t2t_keras.io.terminal import printable
 
-# Real settings are less deep and have fewer values.
+# Real settings stay far below both limits.
 _MAX_DEPTH = 64
 _MAX_NODES = 1_000_000
 
-# PyTorch's kinds of storage.
+# NumPy's type for each class of PyTorch storage.
 _STORAGES = {
     "FloatStorage": np.float32,
     "DoubleStorage": np.float64,
@@ -29,12 +29,12 @@ _STORAGES = {
     "ByteStorage": np.uint8,
     "BoolStorage": np.bool_,
 }
-# Packages of settings and training state: their objects are read as `Attributes`.
+# Objects from these packages are settings or training state; they become `Attributes`.
 _HARMLESS_PACKAGES = ("_codecs", "argparse", "fairseq", "numpy", "omegaconf", "typing")
 _BUILT_IN_NAMES = {"bool", "bytes", "dict", "float", "int", "list", "long", "set", "str", "tuple"}
-# The file of a large model with its optimizer has 50,000.
+# The file of a large model with its optimizer has 50,000 operations.
 _MAX_OPERATIONS = 2_000_000
-# Tensors, such as tied embeddings, may share numbers.
+# Maximum ratio of numbers in tensors to stored numbers, which tied embeddings share.
 _MAX_SHARING = 16
 _MARK = object()
 
@@ -63,7 +63,7 @@ class TreeBound:
         self._origin, self._nodes = origin, 0
 
     def check(self, depth: int) -> None:
-        """Counts one more value; raises `UserError` if there are too many, or it is too deep."""
+        """Counts one more value; raises `UserError` for too many values, or one nested too deep."""
         self._nodes += 1
         if depth > _MAX_DEPTH or self._nodes > _MAX_NODES:
             raise UserError(
@@ -73,16 +73,16 @@ class TreeBound:
             )
 
 
-def _to_containers(settings: Any, bound: TreeBound, depth: int) -> Any:
-    bound.check(depth)
+def _to_containers(settings: Any, limit: TreeBound, depth: int) -> Any:
+    limit.check(depth)
     if isinstance(settings, Attributes):
         state = vars(settings)
         # omegaconf's nodes hold their content in an attribute; a Namespace, in all attributes.
-        return _to_containers(state.get("_content", state.get("_val", state)), bound, depth + 1)
+        return _to_containers(state.get("_content", state.get("_val", state)), limit, depth + 1)
     if isinstance(settings, Mapping):
-        return {name: _to_containers(value, bound, depth + 1) for name, value in settings.items()}
+        return {name: _to_containers(value, limit, depth + 1) for name, value in settings.items()}
     if isinstance(settings, (list, tuple)):
-        return type(settings)(_to_containers(value, bound, depth + 1) for value in settings)
+        return type(settings)(_to_containers(value, limit, depth + 1) for value in settings)
     return settings
 
 
@@ -96,17 +96,17 @@ class _Name:
 
 @dataclasses.dataclass(frozen=True)
 class _Storage:
-    """The numbers of one or several tensors; only a persistent id creates it."""
+    """The numbers of one or several tensors. Only a persistent id creates a storage."""
 
     values: np.ndarray
 
 
-def _is_number(value: Any) -> bool:
+def _is_size(value: Any) -> bool:
     return type(value) is int and 0 <= value < 1 << 48
 
 
 def _is_shape(value: Any) -> bool:
-    return type(value) is tuple and len(value) <= 8 and all(map(_is_number, value))
+    return type(value) is tuple and len(value) <= 8 and all(map(_is_size, value))
 
 
 def _is_key(value: Any) -> bool:
@@ -121,14 +121,14 @@ def _is_key(value: Any) -> bool:
 class TensorPickle:
     """Unpickles containers, numbers, strings, and tensors, which become arrays.
 
-    `_CALLS` replaces known classes and functions, and checks their operands; objects of other
-    classes become `Attributes` with their state.
+    `_CALLS` has substitutes for known classes and functions, and checks of their operands. An
+    object of any other class becomes `Attributes` with its state.
 
     Args:
       read_storage: takes a storage's key, type and size; returns its numbers.
 
     Attributes:
-      storages: arrays by their keys.
+      storages: the array of each storage, by the storage's key.
     """
 
     def __init__(self, read_storage: Callable[[str, Any, int], np.ndarray]):
@@ -142,7 +142,7 @@ class TensorPickle:
 
         Raises:
           UserError: the object names something that might run code, or has too many parts.
-          Exception: the file is damaged; of any kind.
+          Exception: the file is damaged. The exception may be of any class.
         """
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
@@ -176,7 +176,7 @@ class TensorPickle:
         return value
 
     def _pop_to_mark(self) -> list[Any]:
-        # Search from the end: from the start, it would take quadratic time.
+        # Search from the end: searching from the start would take quadratic time.
         values = []
         while (value := self._stack.pop()) is not _MARK:
             values.append(value)
@@ -235,21 +235,21 @@ class TensorPickle:
 
     def _build(self) -> None:
         state, container = self._pop(), self._pop(Attributes, dict)
-        # The state of an OrderedDict holds only the versions of its modules.
+        # An OrderedDict's state only holds version numbers of modules.
         if type(container) is Attributes and type(state) is dict:
             self._spend(len(state))
             vars(container).update(state)
         self._stack.append(container)
 
     def _push_storage(self) -> None:
-        saved = self._pop(tuple)
-        kind, storage, key, _, size, *view = saved
+        persistent_id = self._pop(tuple)
+        kind, storage, key, _, size, *view = persistent_id
         if (
             kind != "storage"
             or any(part is not None for part in view)
             or not (type(storage) is _Name and storage.module == "torch")
             or storage.name not in _STORAGES
-            or not (type(key) is str and _is_number(size))
+            or not (type(key) is str and _is_size(size))
         ):
             raise UserError("expected a tensor's storage, got something else", code="bad_operands")
         if key not in self.storages:
@@ -266,7 +266,7 @@ class TensorPickle:
         return self._stack.pop()
 
     def _view(self, storage: _Storage, offset: int, shape: tuple, strides: tuple, *_: Any) -> Any:
-        """Returns a view of a storage, whose numbers may be read later."""
+        """Returns an array on a storage, even if the storage's numbers are not read yet."""
         values, size = storage.values, math.prod(shape)
         last = offset + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
         if size and last >= len(values):
@@ -294,7 +294,7 @@ _CALLS: dict[tuple[str, str], tuple[tuple, Callable[..., Any]]] = {
     ("collections", "OrderedDict"): ((), TensorPickle._make_dict),
     ("collections", "defaultdict"): ((), lambda machine, *_: {}),
     ("torch._utils", "_rebuild_tensor_v2"): (
-        (_is_a(_Storage), _is_number, _is_shape, _is_shape),
+        (_is_a(_Storage), _is_size, _is_shape, _is_shape),
         TensorPickle._view,
     ),
     ("torch._utils", "_rebuild_parameter"): ((_is_a(np.ndarray),), lambda machine, data, *_: data),
@@ -311,7 +311,7 @@ def _push(make: Callable[[TensorPickle], Any]) -> Callable[[TensorPickle, Any], 
     return lambda machine, argument: machine._stack.append(make(machine))
 
 
-# The actions of the other operations; they take the operation's argument.
+# Actions of all other operations; each takes the unpickler and the operation's argument.
 _ACTIONS: dict[str, Callable[[TensorPickle, Any], Any]] = {
     **dict.fromkeys(("PROTO", "FRAME", "STOP"), lambda machine, argument: None),
     "NONE": _push(lambda machine: None),

@@ -15,7 +15,7 @@ from t2t_keras.interop.tokenizers import SubwordTokenizer
 from t2t_keras.io.files import read_json
 from t2t_keras.text.tokenizer import Tokenizer
 
-# Prefix of the names of the model's weights.
+# Prefix of the model's weight names.
 _MODEL = "transformer/"
 _LAYER, _NORM = "{side}/layer_{layer}/{sublayer}", "layer_norm/layer_norm_{norm}"
 _NAMES = WeightNames(
@@ -45,11 +45,11 @@ def read_tensor2tensor(
     """Reads a model of tensor2tensor.
 
     Args:
-      model: a directory with a checkpoint and hparams.json, or a checkpoint in one.
+      model: a directory with a checkpoint and hparams.json, or a checkpoint in such a directory.
       vocabulary: the `.subwords` file, or two comma-separated files (source, target); "" = the
         file in the directory with as many subwords as the model.
-      target_space: number of the target space, tensor2tensor's `SpaceID`, if the model adds its
-        embedding to the source; None = the trained one, by Adam's state in the checkpoint.
+      target_space: tensor2tensor's `SpaceID` of the target, whose embedding some models add to the
+        source; None = the space that was trained, by Adam's state in the checkpoint.
 
     Raises:
       UserError: a file is missing or damaged, or the model has a part that cannot be represented.
@@ -86,19 +86,19 @@ def read_tensor2tensor(
     return Imported(hparams, our_weights, tokenizer, steps)
 
 
-def _pick_space(request: int | None, trained: Sequence[int], count: int, model: str | Path) -> int:
+def _pick_space(space: int | None, trained: Sequence[int], count: int, model: str | Path) -> int:
     """Returns the number of the embedding that is added to the source."""
-    if request is None and len(trained) == 1:
+    if space is None and len(trained) == 1:
         print(f"{model} was trained for tensor2tensor's target space {trained[0]}.")
         return trained[0]
-    if request is None or not 0 <= request < count:
+    if space is None or not 0 <= space < count:
         raise UserError(
             f"{model} adds an embedding of its target space: expected --target_space, "
-            f"tensor2tensor's SpaceID from 0 to {count - 1}, got {request}. For translation it "
+            f"tensor2tensor's SpaceID from 0 to {count - 1}, got {space}. For translation it "
             f"is 0 since tensor2tensor 1.5.2; before, it is the target language's (German: 8).",
             code="bad_value",
         )
-    return request
+    return space
 
 
 def hyperparameters(settings: Settings) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def _tables(
     vocabularies: Sequence[Path],
     model: str | Path,
 ) -> dict[str, np.ndarray]:
-    """Returns the tables by kind; two "shared" tables, of two vocabularies, become `_KINDS`."""
+    """Returns the tables by kind; "shared" tables of two vocabularies become the two `_KINDS`."""
     tables: dict[str, dict[str, np.ndarray]] = {}
     for (scope, kind), parts in shards.items():
         table = np.concatenate([parts[i] for i in sorted(parts)])
@@ -260,7 +260,7 @@ def _find_match(files: Sequence[Path], size: int, place: str = "") -> Tokenizer:
         raise UserError(
             f"Expected one vocabulary of {size:,} subwords, as the model has: "
             f"{', '.join(sizes) or f'there is no .subwords file {place}'}. Name it with "
-            f"--vocabulary; separate those of source and target by a comma.",
+            f"--vocabulary, or two as --vocabulary=SOURCE,TARGET.",
             code="no_vocabulary",
         )
     return candidates[0]

@@ -14,14 +14,14 @@ from t2t_keras.interop.tokenizers import BOUNDARY, LookedUpPieces, WordTokenizer
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
 from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer, parsed_model
 
-# Logit of ids that are never written. Their probability is 0 in float32, but the mean of all
-# logits, which label smoothing uses, stays finite.
+# Logit of ids that a model must never generate: low enough for a probability of 0 in float32, but
+# finite, because label smoothing takes the mean of all logits.
 NEVER_LOGIT = -100.0
 
 
 @dataclasses.dataclass(frozen=True)
 class IdOrder:
-    """Maps another toolkit's ids to ours: padding, end, unknown, then the others in their order.
+    """Maps another toolkit's ids to ours: padding, end, unknown, then all others in their order.
 
     Attributes:
       pieces: the pieces, by the toolkit's ids.
@@ -146,7 +146,7 @@ def reordered_embeddings(
 def check_size(
     size: int, pieces: Sequence[str], file: str | Path, model: str | Path, num_unlisted: int
 ) -> None:
-    """Raises `UserError` unless a model has an id for each piece; `file` lacks `num_unlisted`."""
+    """Raises `UserError` unless there are `size` pieces, `num_unlisted` of them not in `file`."""
     if len(pieces) != size:
         raise UserError(
             f"{file} is not the vocabulary of {model}: expected {size - num_unlisted:,} lines, got "
@@ -160,12 +160,12 @@ _PARTS = ("query", "key", "value", "output", "inner", "outer")
 
 
 class WeightNames:
-    """A toolkit's names of weights, as templates such as "{side}.layers.{layer}.{part}.{dense}".
+    """A toolkit's names for weights, as templates such as "{side}.layers.{layer}.{part}.{dense}".
 
     Args:
-      weights: templates of kernels and biases; those without {sublayer} are of the feed-forward
-        network.
-      norms: templates of the normalisation of a sub-layer.
+      weights: templates of kernels and biases; those without {sublayer} belong to the
+        feed-forward network.
+      norms: templates of gamma and beta in the sub-layers' normalisation.
       other_paths: our paths of other weights, by template; {input} becomes "source" or "target".
       sublayers: words for self-attention, attention to the memory, and feed-forward network.
       parts: words for query, key, value, output, and the two layers of the feed-forward network.
@@ -257,14 +257,14 @@ def pytorch_names(side: str, other_paths: Mapping[str, str]) -> WeightNames:
 
 
 def vocabulary_files(vocabulary: str | Path) -> tuple[list[Path], list[Path]]:
-    """Splits comma-separated files into SentencePiece models and others."""
+    """Splits comma-separated files into SentencePiece models and other files."""
     return split_files([Path(file.strip()) for file in str(vocabulary).split(",") if file.strip()])
 
 
 def split_files(files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
-    """Splits files into SentencePiece models and others."""
-    models = [file for file in files if file.suffix in (".model", ".spm")]
-    return models, [file for file in files if file not in models]
+    """Splits files into SentencePiece models and other files."""
+    segmenters = [file for file in files if file.suffix in (".model", ".spm")]
+    return segmenters, [file for file in files if file not in segmenters]
 
 
 def make_tokenizer(
@@ -274,7 +274,7 @@ def make_tokenizer(
 
     Args:
       source: pieces by our ids; padding, EOS and unknown are 0, 1 and 2.
-      target: likewise. If the models are equal too, equal pieces become one vocabulary.
+      target: likewise; equal pieces with the same model become one shared vocabulary.
       models: SentencePiece models that segment text: one, or those of source and target; () = text
         is segmented already, and pieces are words.
       origin: file of the pieces, for errors.
@@ -313,7 +313,7 @@ def lookup_tokenizer(
       origin: the file, for errors.
 
     Raises:
-      UserError: the file is not a SentencePiece model, or has other pieces.
+      UserError: the file is not a SentencePiece model, or does not match the pieces.
     """
     try:
         model = parsed_model(model_bytes)
@@ -344,12 +344,12 @@ def lookup_tokenizer(
         else:
             model.pieces.add(piece=text, score=lowest_score, type=types.UNUSED)
     special_types = types.CONTROL, types.UNKNOWN
-    others = [piece for piece in remaining.values() if piece.type not in special_types]
+    unlisted_pieces = [piece for piece in remaining.values() if piece.type not in special_types]
     tokenizer_class: type[SentencePieceTokenizer] = SentencePieceTokenizer
-    if others or any(piece.type == types.UNUSED for piece in model.pieces):
+    if unlisted_pieces or any(piece.type == types.UNUSED for piece in model.pieces):
         tokenizer_class = LookedUpPieces
         model.pieces.add(piece=BOUNDARY, score=0.0, type=types.CONTROL)
-        for piece in others:
+        for piece in unlisted_pieces:
             model.pieces.add().CopyFrom(piece)
     spec = model.trainer_spec
     spec.pad_id, spec.eos_id, spec.unk_id, spec.bos_id = PADDING_ID, EOS_ID, UNKNOWN_ID, -1
@@ -363,8 +363,8 @@ def _check_pieces(model_pieces: Iterable[str], listed: Iterable[str], origin: st
 
     A joint list also has another model's pieces; the list of one language has only some pieces of
     a joint model. So most of the smaller set must be in the larger one. With 8,000 pieces of
-    Europarl, that share is 100%, and at most 58% for models of other lines or kinds. Single
-    characters do not count, since most models have them.
+    Europarl, that share is 100% for the right model, and at most 58% for models of other lines or
+    kinds. Single characters do not count, since most models have them.
     """
     if not model_pieces:
         raise UserError(
@@ -376,7 +376,7 @@ def _check_pieces(model_pieces: Iterable[str], listed: Iterable[str], origin: st
     smaller_size, num_shared = min(len(model_pieces), len(listed)), len(model_pieces & listed)
     if num_shared < 0.75 * smaller_size:
         raise UserError(
-            f"{origin} is not the model of these pieces: it has {len(model_pieces):,} of more than "
-            f"one character, the list has {len(listed):,} of them, and {num_shared:,} are equal.",
+            f"{origin} is not the model of these pieces: it has {len(model_pieces):,} pieces of "
+            f"several characters, the list has {len(listed):,}, and {num_shared:,} are in both.",
             code="other_vocabulary",
         )
