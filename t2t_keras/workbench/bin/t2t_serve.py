@@ -29,8 +29,8 @@ def define_flags(flags: Flags) -> None:
     flags.named_paths(
         "model", "Language pair and model, as en-de=runs/averaged; repeat for more pairs"
     )
-    meaning = "Software that runs the models; default: chosen by the model's files"
-    flags.known_name("engine", meaning, ENGINES, None)
+    engine_help = "Software that runs the models; default: depends on the model's files"
+    flags.known_name("engine", engine_help, ENGINES, None)
     define_decode_hparams(flags)
     flags.named_paths(
         "glossary",

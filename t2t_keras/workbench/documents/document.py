@@ -22,7 +22,7 @@ MAX_TAGS = 1 << 21
 MAX_LINES = 1 << 20
 _TAG = re.compile(r"</?[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>")
 _UTF16_BOMS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-_OTHER_CODECS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
+_BANNED_CODECS = {"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape", "utf-7"}
 Span = tuple[int, int]
 # (start, end, text that replaces the characters in between)
 Change = tuple[int, int, str]
@@ -62,7 +62,7 @@ class Suggestion:
 
 
 class Piece(NamedTuple):
-    """A part of a unit's source that is translated by itself.
+    """A part of a unit's source that is translated separately.
 
     Attributes:
       text: the text to translate.
@@ -133,7 +133,7 @@ class Unit:
           final: whether it needs no review.
 
         Raises:
-          UserError: `match` has another value.
+          UserError: `match` is neither "machine" nor "exact".
         """
         if match not in _MATCH_KINDS:
             raise UserError(
@@ -178,7 +178,7 @@ class Document:
         """Writes the file with the new translations of its units.
 
         Raises:
-          UserError: the path cannot be written, or is that of the file that was read.
+          UserError: the path cannot be written, or is the file that was read.
         """
         check_outputs([self.path], [path])
         write_atomically(Path(path), self.content())
@@ -206,12 +206,12 @@ def resolve_languages(
     """Returns the languages that a document declares; by default, the expected ones.
 
     Raises:
-      UserError: they differ; "en-GB" equals "en".
+      UserError: a declared language is not the expected one; "en-GB" equals "en".
     """
-    for side, language, other in zip(("source", "target"), declared, expected, strict=True):
-        if language and other and main_language(language) != main_language(other):
+    for side, language, wanted in zip(("source", "target"), declared, expected, strict=True):
+        if language and wanted and main_language(language) != main_language(wanted):
             raise UserError(
-                f"{path}: expected {other} as its {side} language, got {language}. Use a model "
+                f"{path}: expected {wanted} as its {side} language, got {language}. Use a model "
                 f"for this language, or correct the file.",
                 code="other_language",
             )
@@ -231,7 +231,7 @@ class Text(NamedTuple):
     encoding: str
 
     def encode(self, text: str, errors: str = "strict") -> bytes:
-        """Encodes another text in the same way; see `str.encode` for `errors`."""
+        """Encodes a text as the file was encoded; see `str.encode` for `errors`."""
         return self.bom + text.encode(self.encoding, errors)
 
 
@@ -255,10 +255,10 @@ def decode_file(path: Path, content: bytes, declared: str = "") -> Text:
 
 
 def is_charset(name: str) -> bool:
-    """Returns whether Python can read and write text of this encoding."""
+    """Returns whether Python can read and write text in this encoding."""
     try:
         # Some of Python's codecs, such as punycode, are not encodings of files.
-        return codecs.lookup(name).name not in _OTHER_CODECS and "".encode(name) is not None
+        return codecs.lookup(name).name not in _BANNED_CODECS and "".encode(name) is not None
     except (LookupError, UnicodeError):
         return False
 
@@ -278,7 +278,7 @@ class SpanDocument(Document):
         super().__init__(path, languages)
         self.file, self.errors = file, errors
         self._units: list[tuple[Unit, Sequence[Span], Callable[[str], Sequence[str]]]] = []
-        self._other_changes: list[Change] = []
+        self._extra_changes: list[Change] = []
 
     def add(
         self, start: int, end: int, unit: Unit, write: Callable[[str], str] = lambda text: text
@@ -295,18 +295,18 @@ class SpanDocument(Document):
 
     def add_changes(self, changes: Iterable[Change]) -> None:
         """Adds changes that are made if any unit is translated."""
-        self._other_changes += changes
+        self._extra_changes += changes
 
     def changes(self) -> list[Change]:
-        """Returns the changes of the text for the new translations."""
+        """Returns the changes that write the new translations into the text."""
         changes = [
             (start, end, new_text)
             for unit, spans, write in self._units
             if unit.match and unit.target != unit.source
             for (start, end), new_text in zip(spans, write(unit.target), strict=True)
         ]
-        if self._other_changes and any(unit.match for unit in self.units):
-            changes = drop_overlaps([*changes, *self._other_changes])
+        if self._extra_changes and any(unit.match for unit in self.units):
+            changes = drop_overlaps([*changes, *self._extra_changes])
         return changes
 
     def content(self) -> bytes:
@@ -332,7 +332,7 @@ def drop_overlaps(changes: Sequence[Change]) -> list[Change]:
 
 
 def apply_changes(text: str, changes: Iterable[Change]) -> str:
-    """Returns a text with changes; those at the same place are made in the given order."""
+    """Applies changes to a text; changes at the same place are made in the given order."""
     parts, position = [], 0
     for start, end, new_text in sorted(changes, key=lambda change: change[:2]):
         parts += [text[position:start], new_text]
@@ -352,7 +352,7 @@ def report_missing_package(purpose: str) -> Iterator[None]:
 
 
 def read_document(path: str | Path, source: str = "", target: str = "") -> Document:
-    """Returns the document in a file; its extension determines the format.
+    """Reads a document; the extension of the file determines the format.
 
     Args:
       path: the file.
@@ -360,9 +360,9 @@ def read_document(path: str | Path, source: str = "", target: str = "") -> Docum
       target: code of the target language; "" = as the file declares.
 
     Raises:
-      UserError: the format is unknown; the file cannot be read, has another format, declares other
-        languages, is larger than 64 MB, has a line of over 16 MB, or is unsafe to read; or a
-        package is not installed.
+      UserError: the format is unknown; the file cannot be read, does not match its extension,
+        declares languages other than `source` and `target`, is larger than 64 MB, has a line of
+        over 16 MB, or is unsafe to read; or a package is not installed.
     """
     path = Path(expand_path(path))
     extension = path.suffix.lower()

@@ -1,4 +1,4 @@
-"""Word documents (.docx): a unit for each paragraph; runs with other formats are inline codes."""
+"""Word documents (.docx): a unit for each paragraph; changes of format are inline codes."""
 
 import collections
 import copy
@@ -46,7 +46,7 @@ _REMARKS = {f"{_W}{name}" for name in ("proofErr", "lastRenderedPageBreak")}
 _INVISIBLE_FORMATS = (f"{_W}lang", f"{_W}noProof")
 _FIELDS_REASON = "fields, as page numbers"
 _TEXT_PARTS = re.compile(r"word/(?:document|header|footer|footnotes|endnotes|comments)\d*\.xml")
-# Parts that are not translated: (names, pattern to count, reason in the report).
+# Parts that are not translated: (pattern of names, pattern to count, reason in the report).
 _UNTRANSLATED_PARTS = (
     (
         r"word/(?:charts/chart|diagrams/data)\d*\.xml",
@@ -85,7 +85,7 @@ class _Piece(NamedTuple):
     format: etree._Element | None  # w:rPr
     format_key: str  # equal for equal formats
     elements: list[etree._Element]
-    children: list["_Piece"] | None = None  # the pieces inside the one element, or the field
+    children: list["_Piece"] | None = None  # the pieces inside the element or the field
     run: etree._Element | None = None  # the run that contains the elements
     field: tuple[int, int] | None = None  # (start, end) of the elements inside the field
 
@@ -258,7 +258,7 @@ class Paragraph:
         return True
 
     def _build(self, root: etree._Element, props: etree._Element | None) -> list[etree._Element]:
-        """Returns runs and other elements for the text and the codes in an element."""
+        """Returns runs for the text in an element, and the elements of its codes."""
         elements = list(self._runs(root.text, props))
         for tag in root:
             code = self._codes[int(tag.get("i"))]
@@ -311,10 +311,10 @@ class Paragraph:
 def _has_own_text(element: etree._Element) -> bool:
     """Returns whether an element has text outside of inner paragraphs."""
     for text in element.iter(_TEXT):
-        above = text.getparent()
-        while above is not element and above.tag not in PARAGRAPHS:
-            above = above.getparent()
-        if above is element and has_letters(text.text or ""):
+        ancestor = text.getparent()
+        while ancestor is not element and ancestor.tag not in PARAGRAPHS:
+            ancestor = ancestor.getparent()
+        if ancestor is element and has_letters(text.text or ""):
             return True
     return False
 
@@ -336,7 +336,7 @@ def _replace_children(element: etree._Element, children: Iterable[etree._Element
 
 
 def _content_element(wrapper: etree._Element) -> etree._Element:
-    """Returns the element that contains the runs: a child, for example in a content control."""
+    """Returns the element that contains the runs: `wrapper`, or its child in a content control."""
     content = wrapper.find(_CONTENT_TAGS[wrapper.tag]) if wrapper.tag in _CONTENT_TAGS else None
     return wrapper if content is None else content
 
@@ -352,7 +352,7 @@ def _is_link(code: str) -> bool:
 
 
 def _link_bounds(field: Sequence[etree._Element]) -> tuple[int, int] | None:
-    """Returns (start, end) of the elements of a link's text; None = the field is no link.
+    """Returns (start, end) of the elements with a link's text; None = the field is no link.
 
     A link whose field characters and text share a run does not count.
     """

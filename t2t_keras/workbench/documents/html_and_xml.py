@@ -45,17 +45,17 @@ def read_html(path: Path, languages: tuple[str, str], content: bytes) -> SpanDoc
 
 
 def add_html_units(document: SpanDocument, start: int, end: int) -> Reader:
-    """Adds the units of the HTML between two places of a document; returns its reader."""
+    """Adds units for the HTML between two positions in a document; returns the HTML's reader."""
     text = document.file.text[start:end]
     reader = Reader(text)
     for unit_start, unit_end in reader.spans():
         raw = text[unit_start:unit_end]
-        place = start + unit_start, start + unit_end
+        span = start + unit_start, start + unit_end
         if "<" in raw or "&" in raw or has_wide_space(raw):
-            document.add(*place, Unit(raw, format="html"))
+            document.add(*span, Unit(raw, format="html"))
         else:
             line, write = unwrap_markup(raw)
-            document.add(*place, Unit(line), write)
+            document.add(*span, Unit(line), write)
     return reader
 
 
@@ -102,8 +102,8 @@ class XmlDocument(SpanDocument):
             self._add_text(start, end)
 
     def _on_open(self, element: Element) -> None:
-        is_inside = any(parent.is_untranslated for parent in self._open_elements[-1:])
-        is_untranslated = is_inside or is_protected(element.tag)
+        in_untranslated = any(parent.is_untranslated for parent in self._open_elements[-1:])
+        is_untranslated = in_untranslated or is_protected(element.tag)
         self._open_elements.append(_OpenElement(len(self._spans), is_untranslated))
         source, target = map(main_language, self.languages)
         match = _XML_LANGUAGE.search(element.tag)

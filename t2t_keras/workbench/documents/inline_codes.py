@@ -90,13 +90,13 @@ class Codes(NamedTuple):
                 return self.tags[number][0]
             return "".join(self.tags[number])
 
-        markup = PLAIN_TAG.sub(original_tag, self._with_same_places(text))
+        markup = PLAIN_TAG.sub(original_tag, self._with_source_places(text))
         if sorted(numbers) != list(range(len(self.tags))) or open_codes:
             raise codes_error(len(self.tags), text, name)
         return markup
 
-    def _with_same_places(self, text: str) -> str:
-        """Puts tags at the source's places if the translation differs from it only in case."""
+    def _with_source_places(self, text: str) -> str:
+        """Puts tags where the source has them if only the case of the text differs."""
         plain, source = (PLAIN_TAG.sub("", side) for side in (text, self.text))
         if len(plain) != len(source) or plain.casefold() != source.casefold():
             return text
@@ -163,7 +163,7 @@ def codes_of(element: Element, native_codes: Mapping[str, str] | None = None) ->
 
 
 def codes_in(raw: str) -> Codes:
-    """Returns well-formed XML with plain tags for its tags, CDATA sections and entities."""
+    """Replaces tags, CDATA sections and declared entities of well-formed XML by plain tags."""
     writer = _CodesWriter()
     for token in xml_tokens(raw):
         if token.kind == TEXT:
@@ -249,7 +249,7 @@ def _native_code(item: Element, native_codes: Mapping[str, str]) -> str:
 def _with_syntax(pieces: Sequence[_Piece]) -> list[_Piece]:
     """Moves adjacent program syntax into codes.
 
-    A translation could otherwise separate them and change %<x/>% to %%<x/>.
+    Otherwise a translation could separate the two and change %<x/>% to %%<x/>.
     """
     merged_pieces: list[_Piece] = []
     is_glued = False
@@ -284,7 +284,7 @@ def _pair(pieces: list[_Piece]) -> list[_Piece]:
             stack.append(number)
         elif piece.kind == "close":
             while pieces[stack.pop()].kind == "begin":
-                pass  # The end of this begin is elsewhere or missing.
+                pass  # Its end is in another element or missing.
         elif piece.kind == "end":
             top = pieces[stack[-1]] if stack else None
             if top and top.kind == "begin" and top.pair_id == piece.pair_id:

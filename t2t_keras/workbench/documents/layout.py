@@ -22,7 +22,7 @@ _SPACES = re.compile(r"[ \t\r\n\f]+")
 _MIN_WRAPPED_LENGTH = 40
 # Tags around HTML or XML that keeps its white space.
 _KEPT_LINES_TAGS = '<pre class="t2t-lines" xml:space="preserve">', "</pre>"
-# Tags, which come back unchanged; elements in which line ends differ from other white space.
+# Tags, in which line ends stay; elements in which line ends differ from other white space.
 _TAG = re.compile(r"<!--.*?(?:-->|$)|<[^<>]*>", re.DOTALL)
 _PREFORMATTED = re.compile(r"<(?:pre|code|kbd|samp|tt|script|style|textarea|xmp)\b", re.IGNORECASE)
 # Ends of lines that do not continue in the next line.
@@ -98,7 +98,7 @@ def _with_kept_lines(markup: str) -> str:
 
 
 def ends_line(text: str) -> bool:
-    """Returns whether a line ends a text: with the end of a sentence, a colon or a music note."""
+    """Returns whether a line is complete: it ends with a stop, colon, semicolon or music note."""
     return ends_sentence(text) or bool(_LINE_FINAL.search(text[-10:]))
 
 
@@ -166,7 +166,7 @@ def unwrap(text: str) -> tuple[str, Callable[[str], str]]:
     def lay_out(translation: str) -> str:
         words = translation.split(" ")
         if len(words) == len(spaces) + 1:
-            # With the same number of words, use the same white space between them.
+            # The translation has as many words as the source: use the source's white space.
             return "".join(map("".join, zip(words, [*spaces, ""], strict=True)))
         return wrap(translation, breaks, lengths)
 
@@ -185,7 +185,7 @@ def unwrap_markup(raw: str) -> tuple[str, Callable[[str], str]]:
 
 
 def wrap(text: str, breaks: Sequence[str], lengths: Sequence[int]) -> str:
-    """Divides a text into lines of proportional lengths, with the breaks between them.
+    """Divides a text into lines in proportion to `lengths`, and joins them by `breaks`.
 
     With too few words, there are fewer lines.
     """
@@ -198,7 +198,7 @@ def wrap(text: str, breaks: Sequence[str], lengths: Sequence[int]) -> str:
 
 
 def divide_by_lengths(text: str, lengths: Sequence[float]) -> list[str]:
-    """Divides a text into parts of proportional lengths; never inside a word.
+    """Divides a text into parts in proportion to `lengths`; never inside a word.
 
     With too few words, the last parts are empty.
     """

@@ -34,14 +34,14 @@ from t2t_keras.workbench.documents.markdown_inline import (
 )
 from t2t_keras.workbench.markup.tokens import UNFINISHED, html_tokens
 
-# Templates of files with a single block, by kind; "" = a part of a line, which needs no check.
+# A file with one block, as a template by kind of block. Kind "" (part of a line) is not checked.
 FRAMES = {"paragraph": "{}", "#": "# {}", "cell": "| {} |\n|---|", "": ""}
 _SYNTAX = re.compile(
     rf"[\\`*_\[\]<>~&${{]|(?<=[{STAND_INS}])[(:]|!(?=[{STAND_INS}])|\#(?=\s*$)|:(?=\w)"
 )
 _LINE_SYNTAX = re.compile(r"^[^\S\n]*(?:[-+#>=~:|!?{]|\d+(?=([.)])))", re.MULTILINE)
 _PIECES = re.compile(rf"\s+|[{STAND_INS}]|[^\s{STAND_INS}]+")
-_SPACE_AND_TAGS, _LETTERS = (re.compile(rf"[{negation}\s{STAND_INS}]") for negation in ("", "^"))
+_SPACE_OR_TAG, _VISIBLE = (re.compile(rf"[{negation}\s{STAND_INS}]") for negation in ("", "^"))
 # Put around codes when texts are compared.
 _FENCE = "\0"
 _FRONT_MATTER = re.compile(r"(---|\+\+\+)[ \t]*[\r\n](?s:.*?)(?<=[\r\n])\1[ \t]*(?=[\r\n]|\Z)")
@@ -67,14 +67,14 @@ class Block:
     """A block of a file.
 
     Attributes:
-      start: its first place in the file.
-      end: the place after it.
+      start: position of its first character in the file.
+      end: position after its last character.
       unit: the unit of its text.
 
     Args:
       context: state of the file.
       content: the text as the parser returns it.
-      places: (place in the content, place in the file) of the beginnings of parts.
+      places: where its parts begin: (position in the content, position in the file).
       kind: one of `FRAMES`.
     """
 
@@ -87,21 +87,21 @@ class Block:
         self._openings = {closing: opening for opening, closing in self._inline.codes if closing}
         self._cache: tuple[str, str | None] | None = None
         self.unit = Unit(self._inline.text, format=self._inline.format, is_safe=self._can_write)
-        self.start, self.end = self._place(0), self._place(len(content))
+        self.start, self.end = self._file_position(0), self._file_position(len(content))
 
-    def _place(self, position: int) -> int:
-        """Returns the place in the file of a character of the content."""
-        line = max(bisect.bisect_right(self._content_starts, position) - 1, 0)
-        return self._places[line][1] + max(position - self._content_starts[line], 0)
+    def _file_position(self, position: int) -> int:
+        """Converts a position in the content to a position in the file."""
+        part = max(bisect.bisect_right(self._content_starts, position) - 1, 0)
+        return self._places[part][1] + max(position - self._content_starts[part], 0)
 
     def _raw_in_content(self, mark: SyntaxMark) -> str:
         return self._content[mark.start : mark.end]
 
     def _raw_in_file(self, mark: SyntaxMark) -> str:
-        return self._context.text[self._place(mark.start) : self._place(mark.end)]
+        return self._context.text[self._file_position(mark.start) : self._file_position(mark.end)]
 
     def write(self, translation: str) -> str:
-        """Returns the Markdown of a translation for the file.
+        """Returns a translation as Markdown, to replace the block in the file.
 
         Returns the source's Markdown if the parser misreads every rendering of the translation.
 
@@ -145,7 +145,7 @@ class Block:
         return _join(pieces, self._raw_in_file) if self._is_parsed_as(pieces, spaced_text) else None
 
     def _wrap_like_source(self, text: str) -> str:
-        """Returns a text with the source's white space or, failing that, its number of lines."""
+        """Lays out a text with the source's white space or, failing that, in as many lines."""
         source = self._inline.with_stand_ins()
         words = [piece for piece in _PIECES.findall(text) if not piece.isspace()]
         pieces = _PIECES.findall(source)
@@ -153,11 +153,11 @@ class Block:
         if list(map(_tag, words)) == list(map(_tag, source_words)):
             remaining = iter(words)
             return "".join(piece if piece.isspace() else next(remaining) for piece in pieces)
-        source_letters, letters = (_SPACE_AND_TAGS.sub("", side) for side in (source, text))
-        if len(source_letters) == len(letters) and source_letters.casefold() == letters.casefold():
-            # Only the case of the text has changed, and maybe the tags inside its words.
-            remaining = iter(letters)
-            return _LETTERS.sub(lambda match: next(remaining), source)
+        source_signs, signs = (_SPACE_OR_TAG.sub("", side) for side in (source, text))
+        if len(source_signs) == len(signs) and source_signs.casefold() == signs.casefold():
+            # Only the case has changed, and perhaps the places of tags inside words.
+            remaining = iter(signs)
+            return _VISIBLE.sub(lambda match: next(remaining), source)
         lines = source.split("\n")
         text = re.sub(r"\s*\n\s*", " ", text)
         return wrap(text, ["\n"] * (len(lines) - 1), list(map(len, lines)))
@@ -178,7 +178,7 @@ class Block:
             escaped_places |= {match.start() for match in _SYNTAX.finditer(text)}
         spellings = {key: iter(raws) for key, raws in self._inline.spellings.items()}
         breaks = iter(self._inline.breaks)
-        label_starts: list[int] = []  # The beginnings of the texts of open codes.
+        label_starts: list[int] = []  # For each open code, index of its text in `content_parts`.
         content_parts: list[str] = []  # The content, as the parser would return it.
         for number, character in enumerate(text):
             mark = mark_of(character, self._inline.codes)
@@ -254,7 +254,7 @@ class Block:
 
     def _block_types(self, frame: str, text: str) -> tuple[list[str], bool]:
         """Returns the types of a block's tokens, and whether the tokens contain the whole text."""
-        # The parser must not add its definitions to the file's.
+        # Keep definitions that the parser finds in this text out of the file's references.
         references = collections.ChainMap({}, cast(dict, self._context.references))
         tokens = self._context.block_parser.parse(frame.format(text), {"references": references})
         content = "".join(token.content for token in tokens)
@@ -305,7 +305,7 @@ class _Reader:
 
     def __init__(self, document: SpanDocument, context: Context, line_starts: Sequence[int]):
         self.document, self.context, self.line_starts = document, context, line_starts
-        self.cursor: int = 0  # place in the line of a table's row, after the last cell
+        self.cursor: int = 0  # position after the last cell read, in the line of a table row
         self.depth = 0  # number of open quotations
 
     def add(self, token: Token, previous: Token) -> None:
@@ -368,7 +368,7 @@ class _Reader:
                 self.document.add(block.start, block.end, block.unit, block.write)
 
     def _places(self, token: Token, is_cell: bool) -> list[tuple[int, int]] | None:
-        """Returns the beginnings of a block's lines, in its content and in the file.
+        """Returns where a block's lines begin, in its content and in the file.
 
         Returns None if the lines of the file do not contain the text that the parser returned.
         """
@@ -385,7 +385,7 @@ class _Reader:
             places.append((in_content, in_file))
             if is_cell:
                 self.cursor = place + len(parsed_line)
-                # Each bar in a cell has one more backslash in the file.
+                # In the file, a backslash precedes each bar in a cell.
                 bars = [bar.end() for bar in re.finditer(r"\|", stripped)]
                 places += [(in_content + bar, in_file + bar + n) for n, bar in enumerate(bars, 1)]
             position += len(line) + 1
@@ -393,9 +393,9 @@ class _Reader:
 
 
 def _clip(places: Sequence[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
-    """Returns the places of the lines from `start` to `end` of a content, relative to `start`."""
+    """Returns the places from `start` to `end` in a block's content, relative to `start`."""
     first = max(bisect.bisect_right(places, (start, math.inf)) - 1, 0)
     stop = bisect.bisect_left(places, (end, -1))
     position, in_file = places[first]
-    later_places = [(line - start, place) for line, place in places[first + 1 : stop]]
+    later_places = [(in_content - start, place) for in_content, place in places[first + 1 : stop]]
     return [(0, in_file + max(start - position, 0)), *later_places]

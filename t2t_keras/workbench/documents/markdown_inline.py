@@ -35,8 +35,8 @@ _MARK_LINE = re.compile(
     r"(?::{3,}.*|\[![A-Za-z]+\][+-]?(?:[ \t].*)?|\[\[?_?TOC_?\]?\]|\{[%{:][^{}]*\})[ \t]*",
     re.IGNORECASE,
 )
-# Beginnings of blocks that continue in indented lines. Text follows [^1]: (a footnote) and : (a
-# definition); whole lines are !!! note, ??? note and === "Tab".
+# Beginnings of blocks that continue in indented lines. [^1]: (a footnote) and : (a definition)
+# precede text; !!! note, ??? note and === "Tab" are whole lines.
 _INDENTED = re.compile(
     r"""\[\^[^\s\[\]]+\]:[ \t]*|:[ \t]+(?=\S)|(?:!!!|\?\?\?\+?)[ \t]+\S.*|===[!+]?[ \t]+["'].*"""
 )
@@ -79,9 +79,9 @@ References = Mapping[str, Any]
 class SyntaxMark(NamedTuple):
     """Characters of a block that are not text, or have a special spelling.
 
-    The kind is "code"; "open" or "close"; "name", a close after text that names a reference;
-    "break", a line end that counts as a space; "hard", a visible line end; "division", a tag that
-    divides text; or "character", an entity or a character after a backslash.
+    The kind is "code"; "open" or "close"; "name", the close of a link whose text names its
+    reference; "break", a line end that counts as a space; "hard", a visible line end; "division", a
+    tag that divides text; or "character", an entity or a character after a backslash.
     """
 
     start: int
@@ -127,7 +127,7 @@ def _math_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     last_line = start
     inside = state.src[text_start + len(_MATH) : text_end].rstrip()
     if not inside.endswith(_MATH):
-        # Do not search the same lines for an end repeatedly.
+        # Do not search the same lines for the closing $$ repeatedly.
         if _MATH in inside or start < state.env.get("no_math_before", 0):
             return False
         last_line += 1
@@ -157,7 +157,7 @@ def _indented_rule(state: StateBlock, start: int, end: int, silent: bool) -> boo
     state.parentType = "list"
     opening = state.push("indented_open", "", 1)
     opening.map = [start, start + 1]
-    # The title of a note stays with its mark.
+    # A note's title is in the line of its mark, which is not translated.
     opening.content = match[0] if match.end() == text_end else ""
     state.line = start + 1
     if match.end() < text_end:
@@ -188,7 +188,7 @@ def _extension_rule(state: StateInline, silent: bool) -> bool:
 
 
 def _recording_rule(name: str, rule: Callable) -> Callable:
-    """Returns a rule of the parser that also records its marks."""
+    """Returns a rule of the parser that also records the marks it finds."""
 
     def recording_rule(state: StateInline, silent: bool) -> bool:
         if silent:
@@ -199,7 +199,7 @@ def _recording_rule(name: str, rule: Callable) -> Callable:
             state.pushPending()
         num_tokens = len(state.tokens)
         if name == "image":
-            # The parser reads the description as a separate text.
+            # The parser reads the image's description as a separate text: discard its marks.
             state.env["marks"] = []
         is_match = rule(state, silent)
         state.env["marks"] = marks
@@ -211,7 +211,7 @@ def _recording_rule(name: str, rule: Callable) -> Callable:
             elif name in _CODE_RULES:
                 raw = state.src[start : state.pos]
                 text = html.unescape(raw) if name == "entity" else ""
-                # An entity of a visible character is text.
+                # An entity that stands for a visible character is text.
                 is_visible = len(text) == 1 and text.isprintable()
                 marks.append(SyntaxMark(start, state.pos, "character" if is_visible else "code"))
             elif name in ("newline", "escape"):
@@ -246,8 +246,8 @@ def _break_marks(state: StateInline, start: int) -> Iterator[SyntaxMark]:
         space_start = start
         while space_start and state.src[space_start - 1] == " ":
             space_start -= 1
-        is_space = token and token.type == "softbreak"
-        yield SyntaxMark(space_start, state.pos, "break" if is_space else "hard")
+        is_soft_break = token and token.type == "softbreak"
+        yield SyntaxMark(space_start, state.pos, "break" if is_soft_break else "hard")
     elif token and token.content != token.markup:
         yield SyntaxMark(start, state.pos, "character")
 
@@ -260,8 +260,8 @@ class Inline(NamedTuple):
       format: "text", or "xml" if it has codes.
       codes: (opening tag, closing tag) or (code, None), by number.
       breaks: its line ends.
-      spellings: for characters with a special spelling somewhere in the text: the spellings of
-        all their occurrences, in order.
+      spellings: for each character with a special spelling somewhere in the text, the spellings
+        of all its occurrences, in order.
     """
 
     lines: str
@@ -282,7 +282,7 @@ class Inline(NamedTuple):
 
 @dataclasses.dataclass
 class _OpenElement:
-    number: int  # number of its mark
+    number: int  # number of its opening mark
     has_text: bool = False
     has_codes: bool = False
 
@@ -290,7 +290,7 @@ class _OpenElement:
 def text_spans(
     markdown: MarkdownIt, content: str, references: References
 ) -> list[tuple[int, int, bool]]:
-    """Returns (start, end, whether it begins a line) of the texts of a block, in order.
+    """Returns (start, end, whether it begins a line) for each text of a block, in order.
 
     Texts end at visible line ends and at tags that divide text.
     """
@@ -313,7 +313,7 @@ def text_spans(
 
 
 def inline_of(markdown: MarkdownIt, content: str, references: References) -> Inline:
-    """Returns the text of a block's content."""
+    """Divides a block's content into text and codes."""
     marks = _marks(markdown, content, references)
     parts: list[str] = []
     codes: list[tuple[SyntaxMark, SyntaxMark | None]] = []
@@ -352,7 +352,7 @@ def _char(raw: str) -> str:
 
 
 def _spellings(content: str, marks: Sequence[SyntaxMark]) -> dict[str, list[str]]:
-    """See `Inline`."""
+    """Returns `Inline.spellings`."""
     special = {_char(content[mark.start : mark.end]) for mark in marks if mark.kind == "character"}
     spellings: dict[str, list[str]] = collections.defaultdict(list)
     position = 0
@@ -383,7 +383,7 @@ def _marks(markdown: MarkdownIt, content: str, references: References) -> list[S
 
 
 def _pair_html_tags(content: str, marks: list[SyntaxMark]) -> list[SyntaxMark]:
-    """Turns HTML tags that nest with all other marks into open and close marks.
+    """Turns pairs of HTML tags into open and close marks, unless they overlap other pairs.
 
     An untranslated element becomes one code. Tags of blocks divide the text.
     """
@@ -453,7 +453,7 @@ def _merge_textless(content: str, marks: Sequence[SyntaxMark]) -> list[SyntaxMar
 
 
 def _with_private_codes(content: str, marks: Sequence[SyntaxMark]) -> list[SyntaxMark]:
-    """Adds codes for characters of the text that are stand-ins for tags elsewhere."""
+    """Adds codes for characters of the source that this module uses as stand-ins for tags."""
     added_marks: list[SyntaxMark] = []
     position = 0
     for mark in (*marks, SyntaxMark(len(content), len(content), "")):

@@ -48,7 +48,7 @@ _CONTROLS = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
 _ESCAPE_TABLE = str.maketrans({sign: f"\\{name}" for name, sign in _CONTROLS.items()})
 _MAX_WIDTH = 77
 _WORDS = re.compile(r"\S*\s*")
-# Plural rules. First: one form for 1 (English); one form for 0 and 1 (French); a single form.
+# Plural rules. The first three: a form for 1 (English); a form for 0 and 1 (French); only one.
 _ENGLISH_RULE = "nplurals=2; plural=(n != 1);"
 _FEW_OR_MANY = "n%10>=2 && n%10<=4 && (n%100<10 || n%100>=20) ? 1 : 2"
 _RULES = {
@@ -70,7 +70,7 @@ _RULES = {
 }
 _LANGUAGE_RULES = {language: rule for rule, names in _RULES.items() for language in names.split()}
 _PLURAL_HEADER = re.compile(r"\s*nplurals\s*=\s*(\d{1,2})\s*;\s*plural\s*=\s*([^;]{1,1000});?\s*")
-# Numbers that between them need all forms of any rule.
+# Numbers that together use every form of any rule.
 _TEST_NUMBERS = range(201)
 _CHARSET = re.compile(rb'("Content-Type:[^"\n]*charset=)([\w.:-]+)', re.IGNORECASE)
 # Messages that stand for the names of translators: in KDE by context, in GNOME by text.
@@ -258,7 +258,7 @@ def entry_changes(
     comments: Sequence[str],
     newline: str,
 ) -> list[Change]:
-    """Returns the changes of an entry for new translations; removes previous messages.
+    """Returns the changes that write new translations and remove previous messages.
 
     Args:
       text: the text of the file.
@@ -291,7 +291,7 @@ def entry_changes(
 
 
 def unescape(text: str) -> str:
-    """Returns the text of a PO string without quotes."""
+    """Decodes the escape sequences in a PO string, given without its quotes."""
 
     def unescaped(match: re.Match) -> str:
         if match[1]:
@@ -303,7 +303,7 @@ def unescape(text: str) -> str:
 
 
 def field_lines(keyword: str, text: str) -> list[str]:
-    """Returns the lines of a string, wrapped and broken at line feeds like msgcat's."""
+    """Returns the lines of a string, wrapped and broken at line feeds as by msgcat."""
     parts = [part.translate(_ESCAPE_TABLE) for part in re.findall(r"[^\n]*\n|[^\n]+", text)] or [""]
     if len(parts) == 1 and len(keyword) + len(parts[0]) + 3 <= _MAX_WIDTH + 2:
         return [f'{keyword} "{parts[0]}"']
@@ -338,8 +338,8 @@ def plural_forms(header: str) -> PluralForms | None:
         return None
     if not count or not all(0 <= form < count for form in forms):
         return None
-    not_only_one = {form for number, form in enumerate(forms) if number != 1}
-    return PluralForms(count, frozenset({forms[1]} - not_only_one))
+    forms_for_others = {form for number, form in enumerate(forms) if number != 1}
+    return PluralForms(count, frozenset({forms[1]} - forms_for_others))
 
 
 def default_rule(language: str) -> str:
@@ -349,7 +349,7 @@ def default_rule(language: str) -> str:
 
 
 def read_po(path: Path, languages: tuple[str, str], content: bytes) -> "PoDocument":
-    """Returns a document with a unit for each message, and for each of its plural forms."""
+    """Returns a document with a unit for each message or, with a plural, each plural form."""
     declared = _CHARSET.search(content)
     file = decode_file(path, content, declared[2].decode() if declared else "")
     try:
@@ -465,7 +465,7 @@ def _unit(entry: Entry, source: str, target: str, form: int | None) -> Unit:
 def _is_safe(source: str, directive: re.Pattern | None, target: str) -> bool:
     """Returns whether msgfmt -c is sure to accept a translation.
 
-    Stricter than msgfmt, for which fewer signs are directives.
+    Stricter than msgfmt, which recognises fewer directives.
     """
     for has_edge in (str.startswith, str.endswith):
         if has_edge(source, "\n") != has_edge(target, "\n"):

@@ -36,7 +36,7 @@ _UNREADABLE_REASON = "messages of ICU with text around their branches"
 _TAG_KINDS = {OPEN, CLOSE, EMPTY}
 # Elements without content that are common without attributes.
 _BARE_ELEMENTS = {"br", "hr", "wbr"}
-# Elements that HTML need not close. Before them there is no space, unless a sign precedes it.
+# Elements that HTML need not close. No space precedes them, except after punctuation.
 _UNCLOSED = {"p", "li", "dt", "dd"}
 _BEFORE_BLOCK = re.compile(r"(?:^|\w|[.!?:;)>\u2026]\s*)$")
 
@@ -134,7 +134,7 @@ def _argument_end(text: str, start: int) -> int:
 
 
 def _branch_piece(text: str, is_counted: bool) -> Piece:
-    """Returns a branch as a piece; if it `is_counted`, # stands for the number in it."""
+    """Returns a branch as a piece; in a branch that `is_counted`, # stands for the number."""
     open_tags: list[str] = []
     for is_closing, name, is_empty in _TAG.findall(text):
         if is_closing and (not open_tags or open_tags.pop() != name):
@@ -146,21 +146,21 @@ def _branch_piece(text: str, is_counted: bool) -> Piece:
     signs = {sign[0][:2] for sign in _SIGN.finditer(text)}
     has_quotes = any(sign[0] == "'" and sign != "''" for sign in signs)
     if has_quotes:
-        return Piece(text, lambda translation: _if_same(text, translation))
+        return Piece(text, lambda translation: _or_source(text, translation))
     doubles_quotes = "''" in signs and "'" not in text.replace("''", "")
     visible_text = text.replace("''", "'") if doubles_quotes else text
     if is_counted:
         visible_text = visible_text.replace("#", "{#}")
 
     def write(translation: str) -> str:
-        # Double the apostrophes if the message does, and those that would quote.
+        # Double all apostrophes if the message does; otherwise, only those that would quote.
         translation = re.sub("'" if doubles_quotes else "'(?=[{}#])", "''", translation)
-        return _if_same(text, translation.replace("{#}", "#") if is_counted else translation)
+        return _or_source(text, translation.replace("{#}", "#") if is_counted else translation)
 
     return Piece(visible_text, write)
 
 
-def _if_same(text: str, translation: str) -> str:
+def _or_source(text: str, translation: str) -> str:
     """Returns a translation if it has the same arguments as the text, else the text."""
     return translation if _arguments(text) == _arguments(translation) is not None else text
 
@@ -217,13 +217,13 @@ def find_accelerators(units: Sequence[Unit], declared_mark: str = "") -> None:
 
 
 def _uses_mark(mark: str, labels: Sequence[Unit]) -> bool:
-    translated = [
+    votes = [
         without_mark(unit.target, is_label=True, marks=mark)[1] is not None
         for unit in labels
         if unit.is_translated
     ]
-    if translated:
-        return 2 * sum(translated) > len(translated)
+    if votes:
+        return 2 * sum(votes) > len(votes)
     return any(_SURE_LABEL.fullmatch(unit.source.strip()) for unit in labels)
 
 

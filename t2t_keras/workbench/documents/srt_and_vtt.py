@@ -18,7 +18,7 @@ _CUE = re.compile(
     rf"^(?:[ \t]*\d+[ \t]*\r?\n)?[ \t]*{_TIME}[ \t]*-->[ \t]*{_TIME}[^\r\n]*\r?$", re.MULTILINE
 )
 _VTT = re.compile(r"WEBVTT(?=\s|\Z)")
-# In WebVTT, an empty line separates other blocks, such as notes and styles.
+# In WebVTT, an empty line ends a subtitle; notes or styles may follow.
 _EMPTY_LINE = re.compile(r"\n[ \t]*\r?$", re.MULTILINE)
 # Position and style, such as {\an8} and {i}.
 _OVERRIDE = r"\{(?:\\[^{}]*|/?[ibusIBUS]|[yYcCfFsSoOpP]:[^{}]*)\}"
@@ -54,7 +54,7 @@ class _Text(NamedTuple):
 
 
 def read_subtitles(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
-    """Returns a document with a unit for each speaker, or for a sentence of several subtitles."""
+    """Returns a document with a unit for each speaker, or for a sentence in several subtitles."""
     document = SpanDocument(path, languages, decode_file(path, content))
     text = document.file.text
     cues = list(_CUE.finditer(text))
@@ -105,7 +105,7 @@ def _texts(text: str, cues: list[re.Match], is_vtt: bool) -> Iterator[_Text]:
 def _spans(
     text: str, start: int, end: int, passes: int = _MAX_PASSES
 ) -> Iterator[tuple[int, int, bool]]:
-    """Yields (start, end, whether it is speech) of the texts of a speaker."""
+    """Yields (start, end, whether it is speech) for each text of a speaker."""
     start, end = _trim(text, start, end)
     if not passes:
         if has_letters(text[start:end]):
@@ -120,9 +120,9 @@ def _spans(
         return
     music = [match.span() for match in _MUSIC_SIGNS.finditer(text, start, end)]
     starts, ends = [start, *(span[1] for span in music)], [*(span[0] for span in music), end]
-    for first, last in zip(starts, ends, strict=True):
-        for span_start, span_end in Reader(text[first:last]).spans():
-            span_start, span_end = first + span_start, first + span_end
+    for part_start, part_end in zip(starts, ends, strict=True):
+        for span_start, span_end in Reader(text[part_start:part_end]).spans():
+            span_start, span_end = part_start + span_start, part_start + span_end
             if (span_start, span_end) == (start, end):
                 yield start, end, True
             else:
@@ -182,7 +182,7 @@ def _seconds(fields: tuple[str, ...]) -> float:
 
 
 def _continues(before: _Text, after: _Text) -> bool:
-    """Returns whether a sentence continues in the next subtitle, soon after."""
+    """Returns whether the next subtitle soon follows and continues the sentence."""
     return (
         after.start_seconds - before.end_seconds <= _MAX_PAUSE_SECONDS
         and not ends_line(before.text)

@@ -62,8 +62,8 @@ class TranslationMemory:
     Args:
       pairs: (text, translation); the first translation of a text counts.
       units: units of documents. A translation is exact for a unit with the same context and plural
-        form, or if it is the only translation of its text. Unreviewed translations are never exact
-        while another one exists.
+        form, or if it is the only translation of its text. An unreviewed translation is exact only
+        if its text has no other entry.
 
     Example:
       >>> TranslationMemory([("Open file", "Datei öffnen")]).fuzzy("Open a file")
@@ -154,7 +154,7 @@ class TranslationMemory:
     def fuzzy(self, text: str, least: float = 0.75) -> tuple[str, str, float] | None:
         """Returns the most similar text, its translation, and the similarity.
 
-        The similarity is 1 - (characters to insert and to delete) / (characters of both).
+        The similarity is 1 - (characters to insert and to delete) / (characters of both texts).
 
         Args:
           text: the text to find.
@@ -166,7 +166,7 @@ class TranslationMemory:
         with report_missing_package("A translation memory"):
             from rapidfuzz import fuzz, process
 
-        # Texts of other lengths cannot be that similar.
+        # Much shorter or longer texts cannot be that similar.
         min_length = len(text) * least / (2 - least)
         start = bisect.bisect_left(self._lengths, int(min_length))
         end = bisect.bisect_right(self._lengths, len(text) * (2 - least) / least + 1)
@@ -182,7 +182,7 @@ def _is_comparable(text: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """Numbers of units of a document.
+    """Counts of a document's units.
 
     Attributes:
       translated: translated by the model.
@@ -354,7 +354,7 @@ def _translate(
     for text_format, texts in texts_by_format.items():
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
             chunk = texts[start : start + _TEXTS_AT_ONCE]
-            # In markup, only the text is normalised, when it is read.
+            # In markup, the translator itself normalises the text between tags.
             model_inputs = list(map(normalized, chunk)) if text_format == "text" else chunk
             translated = translator.translate(model_inputs, format=text_format)
             certainties: list[float | None] = [None] * len(chunk)
@@ -376,7 +376,7 @@ def _translate(
 
 
 class Plan(NamedTuple):
-    """Pairs (file to translate, file to write), and the number of other files in folders."""
+    """Pairs (file to translate, file to write), and the number of skipped files in folders."""
 
     files: list[tuple[Path, Path]]
     num_skipped: int
@@ -388,7 +388,7 @@ def plan_files(paths: Sequence[str | Path], other_inputs: Sequence[str | Path] =
     Args:
       paths: files and folders to translate, then the path to write. The last path is a folder if
         it already exists as one, if there are several inputs, or if the input is a folder.
-      other_inputs: other files that must not be replaced.
+      other_inputs: further files that must not be replaced, such as the memory.
 
     Raises:
       UserError: there is no file, an output would replace an input or another output, or an output
@@ -443,7 +443,7 @@ def translate_files(
     Args:
       plan: from `plan_files`.
       translator: translates text and markup.
-      languages: codes of source and target, "" = those of the translator's problem.
+      languages: codes of source and target, "" = as in the translator's problem.
       memory: file of a translation memory, "" = none.
       everything: see `translate_document`.
       final: see `translate_document`.
@@ -494,6 +494,6 @@ def _checked_language(side: str, requested: str, trained: str) -> str:
 
 
 def _update_bar(bar: LineProgress, done: int, total: int) -> None:
-    """Shows the number of finished sentences and the total, which is not known before."""
+    """Shows the number of finished sentences and the total, unknown until translation begins."""
     bar.total = total
     bar.update(done - bar.n)

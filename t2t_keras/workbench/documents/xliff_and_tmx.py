@@ -48,9 +48,9 @@ class BilingualSegment:
     ):
         self._path, self.owner, self.source, self.target = path, owner, source, target
         self.codes: Codes = codes_of(source, native_codes)
-        text = codes_of(target).text if target else ""
+        target_text = codes_of(target).text if target else ""
         text_format = self.codes.format if self.codes.tags else format_of_message(self.codes.text)
-        self.unit = Unit(self.codes.text, text if text.strip() else "", text_format)
+        self.unit = Unit(self.codes.text, target_text if target_text.strip() else "", text_format)
         self.unit.context = name or None
         # Line ends inside an HTML message are not the file's indentation.
         self.unit.keeps_lines = text_format == "html"
@@ -101,7 +101,7 @@ class BilingualDocument(SpanDocument):
         raise NotImplementedError
 
     def header_changes(self) -> list[Change]:
-        """Returns the other changes of a document with translations."""
+        """Returns the changes of the header, needed if there is any new translation."""
         return []
 
 
@@ -111,7 +111,7 @@ def tag_change(element: Element, **attributes: str) -> Change:
 
 
 def set_attributes(tag: str, **attributes: str) -> str:
-    """Sets attributes in an opening tag; "" removes one. "_" in their names stands for "-"."""
+    """Sets attributes in an opening tag; the value "" removes one. "_" in names stands for "-"."""
     for name, value in attributes.items():
         name = name.replace("_", "-")
         if match := next((old for old in _ATTRIBUTE.finditer(tag) if old[1] == name), None):
@@ -219,9 +219,9 @@ def _segments_v1(path: Path, element: Element) -> list[BilingualSegment]:
     ]
     state = target.attributes.get("state", "") if target else ""
     is_translated = state not in _UNTRANSLATED_STATES
-    letters = sum(_count_letters(segment.target) for segment in segments)
+    num_letters = sum(_count_letters(segment.target) for segment in segments)
     # A translation with text outside of its segments belongs to the whole unit.
-    if not segments or (is_translated and _count_letters(target) > letters):
+    if not segments or (is_translated and _count_letters(target) > num_letters):
         segments = [BilingualSegment(path, element, source, target, name)]
     for segment in segments:
         segment.unit.is_translated = bool(segment.unit.target) and is_translated
@@ -242,9 +242,9 @@ def _segment_elements(element: Element | None) -> list[Element]:
 def _count_letters(element: Element | None) -> int:
     """Returns the number of letters in an element, outside of codes."""
     items = element.items if element else ()
-    texts = "".join(item for item in items if isinstance(item, str))
+    text = "".join(item for item in items if isinstance(item, str))
     inner = (item for item in items if isinstance(item, Element) and item.name in TEXT_ELEMENTS)
-    return sum(map(str.isalpha, texts)) + sum(map(_count_letters, inner))
+    return sum(map(str.isalpha, text)) + sum(map(_count_letters, inner))
 
 
 def _changes_v1(

@@ -97,9 +97,9 @@ def walk(
       path: path of the file, for errors.
       text: text of the file.
       whole_names: names of elements to read whole: `on_close` gets them with their content.
-      on_open: called with other elements, outside of those of `whole_names`, when they begin.
-      on_close: called with the elements of `whole_names` and `on_open` when they end.
-      on_text: called with text outside of the elements of `whole_names`.
+      on_open: called when an element begins, except for whole elements and those inside them.
+      on_close: called when an element ends, except for those inside whole elements.
+      on_text: called with text outside of whole elements.
 
     Raises:
       UserError: the text is not well-formed, is nested too deeply, or declares entities or
@@ -145,7 +145,7 @@ class _Walker:
         parser.StartNamespaceDeclHandler = self.namespace_declaration
 
     def position(self) -> int:
-        """Returns the parser's position in characters; its own is in bytes and only grows."""
+        """Returns the parser's position in characters; expat counts bytes, and never goes back."""
         byte_offset = self.parser.CurrentByteIndex
         self.char_offset += len(self.data[self.byte_offset : byte_offset].decode())
         self.byte_offset = byte_offset
@@ -166,7 +166,7 @@ class _Walker:
         namespace, _, local_name = name.rpartition(SEPARATOR)
         namespace = self.namespaces.setdefault(namespace, namespace)
         tag = _TAG.match(self.file, position)
-        tag_end = tag.end() if tag else position  # It matches, since the parser read the tag.
+        tag_end = tag.end() if tag else position  # Always matches: the parser has read it.
         element = Element(self.file, local_name, namespace, attributes, position, tag_end)
         if self.whole_depth:
             self.stack[-1].items.append(element)
