@@ -203,7 +203,7 @@ def format_of(text: str) -> str:
 def resolve_languages(
     path: Path, declared: tuple[str, str], expected: tuple[str, str]
 ) -> tuple[str, str]:
-    """Returns the languages that a document declares; by default, the expected ones.
+    """Returns a document's declared languages; where it declares none, the expected ones.
 
     Raises:
       UserError: a declared language is not the expected one; "en-GB" equals "en".
@@ -379,7 +379,7 @@ def read_document(path: str | Path, source: str = "", target: str = "") -> Docum
 
 
 def translated_name(name: str | Path) -> Path:
-    """Returns the name of a document's translation: a template (.pot) becomes .po."""
+    """Returns the file name for a document's translation: the same, but .po instead of .pot."""
     path = Path(name)
     return path.with_suffix(".po") if path.suffix.lower() == ".pot" else path
 

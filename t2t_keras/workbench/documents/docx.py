@@ -79,7 +79,7 @@ _ZIP_ERRORS = (
 
 
 class _Piece(NamedTuple):
-    """Text in a format, elements around pieces, or untranslated elements."""
+    """Text in one format, elements around pieces, or untranslated elements."""
 
     text: str
     format: etree._Element | None  # w:rPr
@@ -108,7 +108,7 @@ class Paragraph:
         self._element, self._path = element, path
         self.left_out: collections.Counter[str] = collections.Counter()
         self._is_changed = False
-        self._hyphens: set[str] = set()  # the `_HYPHENS` in it
+        self._hyphens: set[str] = set()  # the hyphens of `_HYPHENS` in it
         self._num_run_pieces = self._max_format_bytes = 0
         pieces = _merge(self._pieces(_children(element)))
         self.format_bytes = self._num_run_pieces * self._max_format_bytes
@@ -253,11 +253,11 @@ class Paragraph:
         if numbers != list(range(len(self._codes))):
             raise codes_error(len(self._codes), text, str(self._path))
         before, after = map(self._unchanged_elements, (self._pieces_before, self._pieces_after))
-        middle = self._build(root, self._main_format)
+        middle = self._elements(root, self._main_format)
         _replace_children(self._element, [*before, *middle, *after])
         return True
 
-    def _build(self, root: etree._Element, props: etree._Element | None) -> list[etree._Element]:
+    def _elements(self, root: etree._Element, props: etree._Element | None) -> list[etree._Element]:
         """Returns runs for the text in an element, and the elements of its codes."""
         elements = list(self._runs(root.text, props))
         for tag in root:
@@ -265,10 +265,10 @@ class Paragraph:
             if tag.tag == "x":
                 elements += self._unchanged_elements([code])
             elif code.is_text:
-                elements += self._build(tag, code.format)
+                elements += self._elements(tag, code.format)
             else:
                 formats = (piece.format for piece in code.children or () if piece.is_text)
-                children = self._build(tag, next(formats, props))
+                children = self._elements(tag, next(formats, props))
                 if code.field:
                     start, end = code.field
                     elements += [*code.elements[:start], *children, *code.elements[end:]]
@@ -442,12 +442,12 @@ class WordDocument(Document):
         self._parts: dict[str, _Part] = {}
         try:
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                self._check(archive)
+                self._check_archive(archive)
                 # Otherwise copying a damaged file would fail after all the work.
                 if (damaged := archive.testzip()) is not None:
                     raise zipfile.BadZipFile(f"{damaged} is damaged")
                 for name in filter(_TEXT_PARTS.fullmatch, archive.namelist()):
-                    self._parts[name] = self._read(name, archive.read(name))
+                    self._parts[name] = self._read_part(name, archive.read(name))
                 self._count_untranslated(archive)
         except UserError:
             raise
@@ -462,7 +462,7 @@ class WordDocument(Document):
                 code="not_a_word_document",
             )
 
-    def _check(self, archive: zipfile.ZipFile) -> None:
+    def _check_archive(self, archive: zipfile.ZipFile) -> None:
         """Raises `UserError` for an archive that no word processor writes."""
         files = archive.infolist()
         size = sum(member.file_size for member in files)
@@ -500,7 +500,7 @@ class WordDocument(Document):
                     if count := len(re.findall(pattern, content)):
                         self.left_out[reason] += count
 
-    def _read(self, name: str, content: bytes) -> _Part:
+    def _read_part(self, name: str, content: bytes) -> _Part:
         check_counts(self.path, content)
         # Every run that is read or written repeats all namespaces.
         if sum(map(len, set(_NAMESPACE.findall(content)))) > _MAX_NAMESPACES_BYTES:

@@ -36,11 +36,11 @@ _OTHER_REFERENCE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)")
 
 
 def read_html(path: Path, languages: tuple[str, str], content: bytes) -> SpanDocument:
-    """Returns a document with a unit for each text between tags of blocks."""
+    """Returns a document with a unit for each text between block-level tags."""
     declared = _CHARSET.search(content[:4096])
     file = decode_file(path, content, declared[1].decode() if declared else "")
     document = SpanDocument(path, languages, file, "xmlcharrefreplace")
-    _read_tags(document, add_html_units(document, 0, len(file.text)))
+    _process_tags(document, add_html_units(document, 0, len(file.text)))
     return document
 
 
@@ -59,7 +59,7 @@ def add_html_units(document: SpanDocument, start: int, end: int) -> Reader:
     return reader
 
 
-def _read_tags(document: SpanDocument, reader: Reader) -> None:
+def _process_tags(document: SpanDocument, reader: Reader) -> None:
     """Counts the skipped texts, and changes the languages in tags."""
     tokens, ends = reader.tokens, reader.ends
     source, target = map(main_language, document.languages)

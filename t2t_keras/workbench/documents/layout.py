@@ -206,7 +206,7 @@ def divide_by_lengths(text: str, lengths: Sequence[float]) -> list[str]:
     sums = list(itertools.accumulate(lengths))
     scale = len(text) / sums[-1]
     for word in text.split(" "):
-        # End a part at the word nearest to its share of the text.
+        # A word whose middle is past the end of a part's share begins the next part.
         is_full = position + len(word) / 2 >= scale * sums[number - 1]
         if is_full and number < len(lengths) and parts[-1]:
             parts.append(word)

@@ -268,8 +268,8 @@ def _tag(piece: str) -> str:
     return piece if stand_ins_in(piece[0]) else ""
 
 
-def _join(pieces: Iterable[str | SyntaxMark], raw: Callable[[SyntaxMark], str]) -> str:
-    return "".join(raw(piece) if isinstance(piece, SyntaxMark) else piece for piece in pieces)
+def _join(pieces: Iterable[str | SyntaxMark], raw_of: Callable[[SyntaxMark], str]) -> str:
+    return "".join(raw_of(piece) if isinstance(piece, SyntaxMark) else piece for piece in pieces)
 
 
 def _flat_text(inline: Inline, content: str) -> str:

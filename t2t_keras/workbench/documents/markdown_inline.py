@@ -151,7 +151,7 @@ def _indented_rule(state: StateBlock, start: int, end: int, silent: bool) -> boo
         return False
     if silent:
         return True
-    line = state.bMarks[start], state.tShift[start], state.sCount[start]
+    saved_line = state.bMarks[start], state.tShift[start], state.sCount[start]
     indent, kind = state.blkIndent, state.parentType
     state.blkIndent = state.sCount[start] + _INDENTATION
     state.parentType = "list"
@@ -165,7 +165,7 @@ def _indented_rule(state: StateBlock, start: int, end: int, silent: bool) -> boo
         state.sCount[start], state.line = state.blkIndent, start
     state.md.block.tokenize(state, state.line, end)
     state.push("indented_close", "", -1)
-    state.bMarks[start], state.tShift[start], state.sCount[start] = line
+    state.bMarks[start], state.tShift[start], state.sCount[start] = saved_line
     state.blkIndent, state.parentType = indent, kind
     return True
 
@@ -294,14 +294,14 @@ def text_spans(
 
     Texts end at visible line ends and at tags that divide text.
     """
-    depth, start, parts = 0, 0, []
+    depth, start, raw_spans = 0, 0, []
     for mark in _marks(markdown, content, references):
         depth += (mark.kind == "open") - (mark.kind in ("close", "name"))
         if mark.kind in ("hard", "division") and not depth:
-            parts.append((start, mark.start))
+            raw_spans.append((start, mark.start))
             start = mark.end
     spans = []
-    for part_start, part_end in [*parts, (start, len(content))]:
+    for part_start, part_end in [*raw_spans, (start, len(content))]:
         part = content[part_start:part_end]
         part_start += len(part) - len(part.lstrip(" \t\n"))
         part_end = max(part_start, part_end - len(part) + len(part.rstrip(" \t\n")))
@@ -391,18 +391,18 @@ def _pair_html_tags(content: str, marks: list[SyntaxMark]) -> list[SyntaxMark]:
     # Open elements inside each open mark: (name, number in `paired_marks`, is untranslated).
     levels: list[tuple[list[tuple[str, int, bool]], Counter]] = [([], Counter())]
     for mark in marks:
-        open_elements, names = levels[-1]
+        open_elements, open_counts = levels[-1]
         raw = content[mark.start : mark.end]
         token = next(html_tokens(raw), None) if mark.kind == "code" and raw[0] == "<" else None
         if mark.kind == "open":
             levels.append(([], Counter()))
         elif mark.kind in ("close", "name") and len(levels) > 1:
             levels.pop()
-        elif token and token.kind == CLOSE and names[token.name]:
+        elif token and token.kind == CLOSE and open_counts[token.name]:
             name = ""
             while name != token.name:
                 name, number, is_untranslated = open_elements.pop()
-                names[name] -= 1
+                open_counts[name] -= 1
             if is_untranslated:
                 del paired_marks[number + 1 :]
                 paired_marks[number] = paired_marks[number]._replace(end=mark.end)
@@ -413,7 +413,7 @@ def _pair_html_tags(content: str, marks: list[SyntaxMark]) -> list[SyntaxMark]:
             mark = mark._replace(kind="division")
         elif token and token.kind == OPEN:
             open_elements.append((token.name, len(paired_marks), is_kept(token, HTML_KEPT)))
-            names[token.name] += 1
+            open_counts[token.name] += 1
         paired_marks.append(mark)
     return paired_marks
 

@@ -214,8 +214,8 @@ class _Reader:
         if not self.keyword:
             if name in ("msgid_plural", "msgstr"):
                 raise MalformedError(f"{name} without msgid", token.start())
-            is_first = self.last_end <= self.line_start
-            self.entry.message_start = self.line_start if is_first else token.start()
+            begins_line = self.last_end <= self.line_start
+            self.entry.message_start = self.line_start if begins_line else token.start()
             if self.entry.start < 0:
                 self.entry.start = self.entry.message_start
         if name == "msgstr" and self.entry.translations_span[0] < 0:
@@ -272,18 +272,18 @@ def entry_changes(
         (entry.start, entry.start, f"# {' '.join(comment.split())}{newline}")
         for comment in comments
     ]
-    new_line = f"#, {', '.join(flags)}{newline}" * bool(flags)
-    is_same = set(flags) == set(entry.flags)
+    flags_line = f"#, {', '.join(flags)}{newline}" * bool(flags)
+    keeps_flags = set(flags) == set(entry.flags)
     has_flags = False
     for start, end in entry.comments:
         is_flags = text.startswith("#,", start)
-        if not (is_flags and is_same):
-            changes.append((start, end, new_line if is_flags and not has_flags else ""))
+        if not (is_flags and keeps_flags):
+            changes.append((start, end, flags_line if is_flags and not has_flags else ""))
         has_flags |= is_flags
-    if new_line and not has_flags:
-        is_first = entry.message_start == 0 or text[entry.message_start - 1] in "\r\n"
-        new_line = new_line if is_first else newline + new_line
-        changes.append((entry.message_start, entry.message_start, new_line))
+    if flags_line and not has_flags:
+        begins_line = entry.message_start == 0 or text[entry.message_start - 1] in "\r\n"
+        flags_line = flags_line if begins_line else newline + flags_line
+        changes.append((entry.message_start, entry.message_start, flags_line))
     start, end = entry.translations_span
     inner_comments = re.findall(r"[\n\r]\s*(#[^\n\r]*)", text[start:end])
     lines = [line for keyword, target in translations for line in field_lines(keyword, target)]
@@ -332,8 +332,8 @@ def plural_forms(header: str) -> PluralForms | None:
         return None
     count = int(match[1])
     try:
-        form = gettext.c2py(match[2])
-        forms = [form(number) for number in _TEST_NUMBERS]
+        form_of = gettext.c2py(match[2])
+        forms = [form_of(number) for number in _TEST_NUMBERS]
     except (ValueError, ZeroDivisionError, RecursionError):
         return None
     if not count or not all(0 <= form < count for form in forms):
@@ -425,8 +425,8 @@ class PoDocument(SpanDocument):
     def _header_changes(self, newline: str) -> list[Change]:
         """Returns the changes that complete a header, such as a template's."""
         header = self.headers[0] if self.headers else None
-        old = header.targets.get(None, "") if header else _CONTENT_TYPE
-        text = old.replace("charset=CHARSET", "charset=UTF-8")
+        old_header = header.targets.get(None, "") if header else _CONTENT_TYPE
+        text = old_header.replace("charset=CHARSET", "charset=UTF-8")
         header_fields = {"Language": self.languages[1]}
         if not self.forms or self.plural_header:
             header_fields["Plural-Forms"] = self.plural_header
@@ -439,7 +439,7 @@ class PoDocument(SpanDocument):
         if header is None:
             lines = ['msgid ""', *field_lines("msgstr", text), ""]
             return [(0, 0, "".join(f"{line}{newline}" for line in lines))]
-        if text == old:
+        if text == old_header:
             return []
         flags = [flag for flag in header.flags if flag != "fuzzy"]
         return entry_changes(self.file.text, header, [("msgstr", text)], flags, [], newline)

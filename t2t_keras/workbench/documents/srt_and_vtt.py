@@ -29,7 +29,7 @@ _LEAD = re.compile(rf"(?:[\s{_MUSIC}{INVISIBLE}]|{_OVERRIDE}|{_DASH}(?=\s*\S)|#(
 _TAIL = re.compile(rf"(?:[\s{_MUSIC}{INVISIBLE}]|{_OVERRIDE})*\Z")
 _TAIL_CHARACTER = re.compile(rf"[\s{_MUSIC}{INVISIBLE}}}]")
 _MUSIC_SIGNS = re.compile(f"[{_MUSIC}]+")
-# A speaker's name, or a sound, before the speech: a separate text.
+# A speaker's name, or a sound, before the speech; it is a separate text.
 _LABEL = re.compile(r"([A-Z][A-Z0-9 .'#&-]{0,30}):(?=\s)|[\[(]([^\[\]()<>{}]*)[\])]")
 _NEXT_SPEAKER = re.compile(rf"(\r?\n[ \t]*)(?={_DASH}\s*\S)")
 # Codes within a text; tags replace them.
@@ -47,7 +47,7 @@ class _Text(NamedTuple):
 
     start: int  # offset in the file
     end: int  # offset after it
-    text: str  # its text in one line
+    text: str  # the text in one line
     write: Callable[[str], str]  # lays out its translation in the same number of lines
     start_seconds: float  # inf = it cannot continue another subtitle
     end_seconds: float  # -inf = no subtitle can continue it
@@ -69,11 +69,11 @@ def read_subtitles(path: Path, languages: tuple[str, str], content: bytes) -> Sp
     group: list[_Text] = []
     for cue_text in _texts(text, cues, bool(vtt)):
         if group and not (len(group) < _MAX_JOINED_TEXTS and _continues(group[-1], cue_text)):
-            _add(document, group)
+            _add_group(document, group)
             group = []
         group.append(cue_text)
     if group:
-        _add(document, group)
+        _add_group(document, group)
     return document
 
 
@@ -190,7 +190,7 @@ def _continues(before: _Text, after: _Text) -> bool:
     )
 
 
-def _add(document: SpanDocument, group: list[_Text]) -> None:
+def _add_group(document: SpanDocument, group: list[_Text]) -> None:
     text = " ".join(part.text for part in group)
     unit = Unit(text, format=format_of(text))
 
@@ -198,6 +198,6 @@ def _add(document: SpanDocument, group: list[_Text]) -> None:
         # Lengths include the space after each part.
         lengths = [len(part.text) + 1 for part in group]
         texts = divide_by_lengths(text, lengths) if group[1:] else [text]
-        return [part.write(new) for part, new in zip(group, texts, strict=True)]
+        return [part.write(new_text) for part, new_text in zip(group, texts, strict=True)]
 
     document.add_parts(unit, [(part.start, part.end) for part in group], write)

@@ -245,7 +245,7 @@ def translate_document(
       translator: translates text and markup.
       everything: whether to translate all units, also those with a translation.
       memory: provides translations, and similar texts as suggestions.
-      progress: takes the number of finished sentences, and of all sentences.
+      progress: called with the number of finished sentences, and of all sentences.
       final: whether to mark new translations as final, not as in need of review.
       least: minimum similarity of a suggestion, 0 to 1.
       confidence: whether to set `quality` to the model's confidence, for texts without markup.
@@ -303,13 +303,13 @@ class _UnitJob:
         return (part for part in parts if isinstance(part, SentenceGroup))
 
     def _missing(self) -> Iterator[str]:
-        is_text = has_words if self.unit.format == "text" else has_letters
+        needs_translation = has_words if self.unit.format == "text" else has_letters
         for group in self.groups():
             if group.line not in self.known_targets:
                 yield from (
                     sentence
                     for sentence in group.sentences
-                    if sentence not in self.known_targets and is_text(sentence)
+                    if sentence not in self.known_targets and needs_translation(sentence)
                 )
 
     def finish(self, translations: _Translations, final: bool) -> bool:
@@ -364,11 +364,11 @@ def _translate(
                 certainties = [
                     result.whole for result in confidences(translator.translator, chunk, translated)
                 ]
-            for text, line, result, certainty in zip(
+            for text, model_input, result, certainty in zip(
                 chunk, model_inputs, translated, certainties, strict=True
             ):
                 # An unchanged text keeps the document's spelling.
-                translation = text if result.text == line else result.text
+                translation = text if result.text == model_input else result.text
                 is_broken = "placeholders" in result.notes
                 translations[text_format, text] = _Translation(translation, certainty, is_broken)
             progress(len(translations), len(missing))

@@ -295,7 +295,7 @@ def _matches_v1(segment: BilingualSegment) -> list[str]:
     unit = segment.unit
     name, source, target = map(segment.tag_name, ("alt-trans", "source", "target"))
     mid = segment.source.attributes.get("mid") if segment.source.name == "mrk" else ""
-    # Names a segment; without it, an alt-trans is for the whole unit.
+    # Refers to a segment; without it, an alt-trans is for the whole unit.
     reference = f" mid={quoteattr(mid)}" if mid else ""
     matches = [
         f'<{name} match-quality="{similar.ratio:.0%}" origin="memory"{reference}>'
@@ -324,7 +324,7 @@ def _segments_v2(path: Path, element: Element) -> list[BilingualSegment]:
         if not (source := owner.child("source")):
             continue
         segment = BilingualSegment(path, owner, source, owner.child("target"), name, native_codes)
-        # Many tools write translations without a state.
+        # Many tools write no state with a translation: only "initial" means untranslated.
         is_initial = owner.attributes.get("state") == "initial"
         segment.unit.is_translated = bool(segment.unit.target) and not is_initial
         segment.unit.is_reviewed = owner.attributes.get("subState") != _UNREVIEWED_STATE
@@ -463,16 +463,16 @@ class TmxDocument(BilingualDocument):
         text = f"<{name}>{segment.target_xml()}</{name}>"
         if segment.target:
             return [(segment.target.start, segment.target.end, text)]
-        variant = add_prefix(owner, "tuv")
+        variant_tag = add_prefix(owner, "tuv")
         if owner.child("seg") is not segment.source:
             # The variant of the target language has no segment yet: add it after the notes.
             if owner.is_empty_tag:
                 tag = owner.tag[:-2].rstrip()
-                return [(owner.start, owner.end, f"{tag}>{text}</{variant}>")]
+                return [(owner.start, owner.end, f"{tag}>{text}</{variant_tag}>")]
             return [(owner.inner_end, owner.inner_end, text)]
         text = (
-            f"{space_before(owner)}<{variant} "
+            f"{space_before(owner)}<{variant_tag} "
             f'xml:lang={quoteattr(self.languages[1])} creationid="t2t_keras">'
-            f"{space_before(segment.source)}{text}{space_before(owner)}</{variant}>"
+            f"{space_before(segment.source)}{text}{space_before(owner)}</{variant_tag}>"
         )
         return [(owner.end, owner.end, text)]

@@ -91,7 +91,7 @@ def walk(
     on_close: Callable[[Element], object],
     on_text: Callable[[str], object] = lambda text: None,
 ) -> None:
-    """Reads the text of a file and calls back for its elements, in order.
+    """Parses the text of a file and calls functions for its elements, in order.
 
     Args:
       path: path of the file, for errors.
