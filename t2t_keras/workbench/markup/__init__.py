@@ -1,4 +1,4 @@
-"""Translates HTML and XML: divides them into text, and puts their tags into its translation."""
+"""Translates HTML and XML: extracts the text, and puts the tags into the translation."""
 
 from t2t_keras.workbench.markup.reading import Fragment, read_fragment
 

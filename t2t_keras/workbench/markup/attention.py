@@ -1,4 +1,4 @@
-"""The attention of spans of a translation to spans of its source."""
+"""Computes how much spans of a translation attend to spans of its source."""
 
 import bisect
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ def span_weights(
     source_spans: tuple[str, Sequence[tuple[int, int]]],
     target_spans: tuple[str, Sequence[tuple[int, int]]],
 ) -> np.ndarray:
-    """Returns the attention of spans of a translation to spans of its source.
+    """Returns how much spans of a translation attend to spans of its source.
 
     Args:
       source: pieces of the source, including EOS.
       target: pieces of the translation, including EOS.
       attention: float32 [target, source].
-      source_spans: a text that the last pieces of the source spell, and (start, end) of each span
-        in it. The source may have other text before it.
+      source_spans: a text, and (start, end) of each span in it. The pieces of the source spell the
+        text, perhaps after other text.
       target_spans: likewise for the translation.
 
     Returns:

@@ -14,8 +14,8 @@ import numpy as np
 from t2t_keras.workbench.markup.segments import CLOSE, KEPT, LONE, OPEN, Mark
 from t2t_keras.workbench.placeholders.finding import comparison_key
 
-# With more siblings or states, siblings keep the order of their aligned words. If there are still
-# too many states or steps, tags are placed in proportion to their places in the source.
+# With more siblings or states than this, siblings keep the order of their aligned words. If there
+# are still too many states or steps, tags are placed in proportion to their places in the source.
 _MAX_SIBLINGS, _MAX_STATES, _MAX_STEPS = 8, 400, 40_000
 # Gain of enclosing a sign that the source lacks: such signs should stay outside of elements.
 _OUTSIDE_GAIN = -0.05
@@ -28,7 +28,7 @@ Placement = list[tuple[int, Mark]]
 _Level = tuple[int, int, bool]
 # The open nodes, outermost first.
 _State = tuple[_Level, ...]
-# A mark is placed: the next state, the number of the mark's node, and whether the mark closes it.
+# A step places a mark: the next state, the number of the mark's node, whether the mark closes it.
 _Step = tuple[_State, int, bool]
 # By state: the possible steps, and the next state after a word; None = no word may follow.
 _States = dict[_State, tuple[list[_Step], _State | None]]
@@ -42,7 +42,7 @@ class Node:
       mark: the mark that opens it, or the mark itself; None = it began in an earlier sentence.
       close: the mark that closes it; None = it continues in the next sentence, or is no element.
       start: number of its first unit in the source.
-      end: number of the unit after its last one.
+      end: number of the unit after its last unit.
       children: the nodes inside it, in order.
     """
 
@@ -71,11 +71,11 @@ class Node:
 def tree_of(
     marks: Sequence[Mark], gaps: Sequence[tuple[int, int]], num_units: int
 ) -> tuple[Node, list[Node]]:
-    """Returns the elements of a sentence under a root, and those that are open at its beginning.
+    """Returns the root of a sentence's tree, and the elements that are open where it begins.
 
     Args:
       marks: marks of the sentence, in order.
-      gaps: numbers of units before each mark and before its end; they differ only for kept pieces.
+      gaps: numbers of units before the start and the end of each mark; equal but for kept pieces.
       num_units: number of units of the sentence.
     """
     opened_here = {mark.element for mark in marks if mark.kind == OPEN}
@@ -109,7 +109,7 @@ class Placer:
       agreement: float [target units, source units], see `translated.agreement`.
       is_word: for source and target, whether each unit is a word, not a sign.
       texts: texts of the target's units.
-      kept_texts: the text of each KEPT mark in the translation, by its `id`.
+      kept_texts: the text of each KEPT mark in the translation, by the mark's `id`.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Placer:
         self._children = [[numbers[id(child)] for child in node.children] for node in self._nodes]
         self._child_index = {child: i for nodes in self._children for i, child in enumerate(nodes)}
         self._open_numbers += [numbers[id(node)] for node in open_nodes]
-        # Too large a sentence is placed in proportion. There are at least as many states as nodes.
+        # Too large sentences are placed in proportion. There are at least as many states as nodes.
         count = len(self._nodes)
         self._is_small = count <= _MAX_STATES and count * max(agreement.shape) <= _MAX_STEPS
         if not self._is_small:
@@ -148,26 +148,26 @@ class Placer:
             for number, node in enumerate(self._nodes)
             if node.mark and node.mark.kind == LONE
         }
-        order = [self._mean_place(number) for number in range(len(self._nodes))]
+        places = [self._mean_place(number) for number in range(len(self._nodes))]
         self._in_order = [
-            sorted(range(len(nodes)), key=lambda i: (order[nodes[i]], i))
+            sorted(range(len(nodes)), key=lambda i: (places[nodes[i]], i))
             for nodes in self._children
         ]
 
     def _gain(self, node: Node) -> np.ndarray:
-        """Returns the gain if a node contains each unit: float [target units]."""
+        """Returns, for each unit, the gain if a node contains it: float [target units]."""
         if not node.is_element:
             return np.zeros(self._num_units)
         share = self._agreement[:, node.start : node.end].sum(axis=1)
         gains = np.where(self._agreement.sum(axis=1) > 0, 2 * share - 1, _OUTSIDE_GAIN)
         if node.is_kept:
-            name = comparison_key(self._kept_texts[id(node.mark)])
-            has_name = np.array([comparison_key(text) == name for text in self._texts], bool)
-            return np.where(has_name, gains + 4, _FORBIDDEN_GAIN)
+            key = comparison_key(self._kept_texts[id(node.mark)])
+            is_equal = np.array([comparison_key(text) == key for text in self._texts], bool)
+            return np.where(is_equal, gains + 4, _FORBIDDEN_GAIN)
         return gains
 
     def _bonus(self, node: Node, mark: Mark) -> np.ndarray:
-        """Returns the gain of a mark without text in each gap: float [target units + 1]."""
+        """Returns, for each gap, the gain if a textless mark is there: float [target units + 1]."""
         before, after = np.zeros(self._num_units + 1), np.zeros(self._num_units + 1)
         num_source_units = self._agreement.shape[1]
         if node.start:
@@ -205,25 +205,25 @@ class Placer:
         return self._place_in_proportion()
 
     def _states(self, any_order: bool, must_have_words: bool) -> _States | None:
-        """Returns the reachable states, each after its predecessors; None = too many."""
+        """Returns all reachable states with their steps, predecessors first; None = too many."""
         start_state: _State = tuple((number, 0, number == 0) for number in self._open_numbers)
         steps_of: _States = {}
-        # Frontiers have states with the same number of placed marks.
+        # The states of a frontier have the same number of placed marks.
         frontiers: dict[int, dict[_State, None]] = {0: {start_state: None}}
         num_placed = 0
         while num_placed in frontiers:
             frontier = list(frontiers[num_placed])
             for state in frontier:
                 steps = self._steps(state, any_order, must_have_words)
-                with_word = self._with_word(state)
-                steps_of[state] = steps, with_word
+                after_word = self._after_word(state)
+                steps_of[state] = steps, after_word
                 if (
-                    with_word is not None
-                    and with_word not in steps_of
-                    and with_word not in frontiers[num_placed]
+                    after_word is not None
+                    and after_word not in steps_of
+                    and after_word not in frontiers[num_placed]
                 ):
-                    frontiers[num_placed][with_word] = None
-                    frontier.append(with_word)
+                    frontiers[num_placed][after_word] = None
+                    frontier.append(after_word)
                 for next_state, _, _ in steps:
                     frontiers.setdefault(num_placed + 1, {})[next_state] = None
                 if len(steps_of) > _MAX_STATES:
@@ -232,15 +232,15 @@ class Placer:
         return steps_of
 
     def _steps(self, state: _State, any_order: bool, must_have_words: bool) -> list[_Step]:
-        """Returns the steps of the marks that may come next."""
+        """Returns a step for each mark that may come next."""
         number, finished, has_word = state[-1]
         children = self._children[number]
         steps: list[_Step] = []
         if any_order:
-            open_children = [i for i in range(len(children)) if not finished >> i & 1]
+            unfinished = [i for i in range(len(children)) if not finished >> i & 1]
         else:
-            open_children = self._in_order[number][finished.bit_count() :][:1]
-        for i in open_children:
+            unfinished = self._in_order[number][finished.bit_count() :][:1]
+        for i in unfinished:
             child = children[i]
             if self._nodes[child].is_element:
                 steps.append(((*state, (child, 0, False)), child, False))
@@ -256,17 +256,17 @@ class Placer:
             steps.append(((*state[:-2], level), number, True))
         return steps
 
-    def _with_word(self, state: _State) -> _State | None:
-        number, _, has_word = state[-1]
-        if self._nodes[number].is_kept and has_word:
+    def _after_word(self, state: _State) -> _State | None:
+        innermost, _, has_word = state[-1]
+        if self._nodes[innermost].is_kept and has_word:
             return None
-        return tuple((node, finished, True) for node, finished, _ in state)
+        return tuple((number, finished, True) for number, finished, _ in state)
 
     def _best_placement(self, states: _States, must_have_words: bool) -> Placement | None:
-        numbers = {state: number for number, state in enumerate(states)}
+        indices = {state: index for index, state in enumerate(states)}
         gains = np.array(
             [
-                sum((self._gains[node] for node, _, _ in state), np.zeros(self._num_units))
+                sum((self._gains[number] for number, _, _ in state), np.zeros(self._num_units))
                 for state in states
             ]
         ).reshape(len(states), self._num_units)
@@ -277,47 +277,47 @@ class Placer:
         for gap in range(self._num_units + 1):
             by_mark: dict[int, tuple[int, int, bool]] = {}
             for state, (steps, _) in states.items():
-                score_so_far = scores[numbers[state]]
+                score_so_far = scores[indices[state]]
                 if score_so_far == -np.inf:
                     continue
-                for next_state, node, is_closing in steps:
-                    score = score_so_far + self._step_gain(state, node, is_closing, gap)
-                    target = numbers[next_state]
-                    if score > scores[target]:
-                        scores[target] = score
-                        by_mark[target] = numbers[state], node, is_closing
+                for next_state, number, is_closing in steps:
+                    score = score_so_far + self._step_gain(state, number, is_closing, gap)
+                    next_index = indices[next_state]
+                    if score > scores[next_index]:
+                        scores[next_index] = score
+                        by_mark[next_index] = indices[state], number, is_closing
             mark_origins.append(by_mark)
             if gap == self._num_units:
                 break
             next_scores = np.full(len(states), -np.inf)
             by_word: dict[int, int] = {}
-            for state, (_, with_word) in states.items():
-                number = numbers[state]
-                if with_word is None or scores[number] == -np.inf:
+            for state, (_, after_word) in states.items():
+                index = indices[state]
+                if after_word is None or scores[index] == -np.inf:
                     continue
                 # Punctuation alone does not count as a word, except in a kept piece.
                 is_word = self._is_word[1][gap] or self._nodes[state[-1][0]].is_kept
-                next_state = with_word if is_word else state
-                score, target = scores[number] + gains[number, gap], numbers[next_state]
-                if score > next_scores[target]:
-                    next_scores[target] = score
-                    by_word[target] = number
+                next_state = after_word if is_word else state
+                score, next_index = scores[index] + gains[index, gap], indices[next_state]
+                if score > next_scores[next_index]:
+                    next_scores[next_index] = score
+                    by_word[next_index] = index
             word_origins.append(by_word)
             scores = next_scores
-        end_numbers = [numbers[state] for state in states if self._is_end(state, must_have_words)]
-        best = max(end_numbers, key=lambda number: scores[number], default=None)
+        final = [indices[state] for state in states if self._is_end(state, must_have_words)]
+        best = max(final, key=lambda index: scores[index], default=None)
         if best is None or scores[best] < _FORBIDDEN_GAIN / 2:
             return None
         return self._trace_back(best, mark_origins, word_origins)
 
-    def _step_gain(self, state: _State, node: int, is_closing: bool, gap: int) -> float:
+    def _step_gain(self, state: _State, number: int, is_closing: bool, gap: int) -> float:
         if is_closing:
             return 0.0
         _, finished, _ = state[-1]
-        place = self._child_index[node]
-        num_before = place - (finished & ((1 << place) - 1)).bit_count()
-        bonus = self._bonuses[node][gap] if node in self._bonuses else 0.0
-        return bonus + _REORDERING_GAIN * num_before
+        place = self._child_index[number]
+        num_skipped = place - (finished & ((1 << place) - 1)).bit_count()
+        bonus = self._bonuses[number][gap] if number in self._bonuses else 0.0
+        return bonus + _REORDERING_GAIN * num_skipped
 
     def _has_word(self, node: Node) -> bool:
         return any(self._is_word[0][node.start : node.end])
@@ -325,9 +325,9 @@ class Placer:
     def _is_end(self, state: _State, must_have_words: bool) -> bool:
         for level, (number, finished, has_word) in enumerate(state):
             node, children = self._nodes[number], self._children[number]
-            unplaced = [child for i, child in enumerate(children) if not finished >> i & 1]
+            unfinished = [child for i, child in enumerate(children) if not finished >> i & 1]
             next_children = [state[level + 1][0]] if level + 1 < len(state) else []
-            if unplaced != next_children or (level and not node.continues):
+            if unfinished != next_children or (level and not node.continues):
                 return False
             if must_have_words and level and not has_word and self._has_word(node):
                 return False
@@ -335,23 +335,23 @@ class Placer:
 
     def _trace_back(
         self,
-        state: int,
+        index: int,
         mark_origins: Sequence[dict[int, tuple[int, int, bool]]],
         word_origins: Sequence[dict[int, int]],
     ) -> Placement:
-        """Returns the placement that leads to a state; both sequences have an item for each gap."""
+        """Returns the placement that leads to the state `index`, by each gap's preceding states."""
         placement: Placement = []
         gap = self._num_units
-        while gap > 0 or state in mark_origins[0]:
-            if state in mark_origins[gap]:
-                state, number, is_closing = mark_origins[gap][state]
+        while gap > 0 or index in mark_origins[0]:
+            if index in mark_origins[gap]:
+                index, number, is_closing = mark_origins[gap][index]
                 node = self._nodes[number]
                 mark = node.close if is_closing else node.mark
                 if mark is not None:
                     placement.append((gap, mark))
             else:
                 gap -= 1
-                state = word_origins[gap][state]
+                index = word_origins[gap][index]
         return placement[::-1]
 
     def _place_in_proportion(self) -> Placement:

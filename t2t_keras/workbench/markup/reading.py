@@ -42,14 +42,14 @@ from t2t_keras.workbench.markup.tokens import (
 from t2t_keras.workbench.markup.tokens import OPEN as OPENING
 
 FORMATS = ("html", "xml")
-# Reading takes up to 350 bytes of memory a character, where tags are short.
+# Reading takes up to 350 bytes of memory per character if the tags are short.
 MAX_CHARACTERS = 4_000_000
-# Subscripts and superscripts: numbers and variables in them belong to the word before.
+# Subscripts and superscripts: a number or variable there belongs to the word before.
 _SUB_SUP = {"sub", "sup"}
 _MAX_SHORT_TOKENS = 8
 # Longer untranslated content does not help a model, and may not survive translation.
 _MAX_KEPT_WORDS, _MAX_KEPT_CHARACTERS = 5, 60
-# Stands for a note, with its number; valid text has no surrogates.
+# Stands for the note with this number. Valid text has no surrogates.
 _NOTE = re.compile("\ud800([0-9]+)\udfff")
 
 
@@ -59,7 +59,7 @@ class Fragment:
 
     Attributes:
       pieces: segments to translate, and the markup between them.
-      notes: the pieces of each note, an element inside a sentence whose text is separate.
+      notes: the pieces of each note. A note is an element in a sentence with a text of its own.
     """
 
     pieces: tuple[Segment | str, ...]
@@ -67,12 +67,12 @@ class Fragment:
 
     @property
     def segments(self) -> list[Segment]:
-        """The segments to translate, including those of notes."""
+        """The segments to translate, including the segments of notes."""
         pieces = itertools.chain(self.pieces, *self.notes)
         return [piece for piece in pieces if isinstance(piece, Segment)]
 
     def write(self, translations: Sequence[str]) -> str:
-        """Returns the markup with translations, which are markup, in place of the segments."""
+        """Returns the markup with its segments replaced by `translations`, which are markup."""
         texts = iter(translations)
         markup = _join(self.pieces, texts)
         notes = [_join(pieces, texts) for pieces in self.notes]
@@ -128,7 +128,7 @@ class Reader:
     Attributes:
       tokens: the tokens of the markup.
       ends: for each token, the end of its element, see `match_html`.
-      notes: pieces of the notes.
+      notes: the pieces of each note.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Reader:
         self._last_character = ""  # of the visible text; "" = none, or white space
 
     def _divide_svg(self) -> None:
-        """Divides SVG at its text elements; ignores text elsewhere in it."""
+        """Divides SVG at its text elements, and ignores text outside of these elements."""
         number = end = 0
         while number < len(self.tokens):
             token = self.tokens[number]
@@ -217,7 +217,7 @@ class Reader:
             position += len(raw)
 
     def _with_notes(self, piece: Segment | str) -> str:
-        """Returns the markup of a piece."""
+        """Returns the markup of a piece, including its notes."""
         raw = piece.raw if isinstance(piece, Segment) else piece
         if not self.notes:
             return raw
@@ -273,7 +273,7 @@ class Reader:
         return None
 
     def _is_sub_or_sup(self, number: int, end: int) -> bool:
-        """Returns whether an element directly follows a word and has no words."""
+        """Returns whether an element directly follows a word, and itself contains no word."""
         if not self._last_character or not self._is_short(number, end):
             return False
         text = self._visible_text(self.tokens[number:end])
@@ -290,7 +290,7 @@ class Reader:
         return end - number <= _MAX_SHORT_TOKENS and not any(self._is_divider[number:end])
 
     def _note_atom(self, number: int, end: int) -> Atom:
-        """Returns the atom of an element with a separate text; adds the text to `notes`."""
+        """Returns an atom for a note, and adds the pieces of the note to `notes`."""
         outer_state = self._atoms, self._spellings, self._last_character
         self._atoms, self._spellings, self._last_character = [], {}, ""
         pieces = list(self._read(number, end, in_note=True))

@@ -1,4 +1,4 @@
-"""Segments of running text with its tags, between tags that divide a page; and their sentences."""
+"""Builds segments, the running text between tags that divide a page; splits them into sentences."""
 
 import bisect
 import dataclasses
@@ -14,12 +14,12 @@ Span = tuple[int, int]
 
 # Kinds of marks.
 OPEN, CLOSE, LONE, KEPT = "open", "close", "lone", "kept"
-_WORDS = re.compile("[A-Za-z0-9]+|[^A-Za-z0-9]+").findall
+_WORD_OR_GAP = re.compile("[A-Za-z0-9]+|[^A-Za-z0-9]+")
 # The continuation of a word after a sub- or superscript.
 _CONTINUATION = re.compile("[-'\u2010\u2011\u2019][A-Za-z0-9]?")
 # A capital letter after these signs begins a new text.
 _TEXT_ENDS = frozenset(".:;!?\u2026)]\u00bb\u201d")
-# The end of the text before a word that is not part of a placeholder.
+# How the text before a word ends if the word is not part of a placeholder.
 _BEFORE_WORD = re.compile(r"(?:^|[\s(\[\"'\u201c\u201e\u00ab,;:/-])$")
 _LEADING_SPACE = re.compile(r"(?:<[^<>]*>)*\s")
 
@@ -29,11 +29,11 @@ class Mark:
     """Markup at a place in a text.
 
     Attributes:
-      kind: OPEN or CLOSE of an element; LONE, such as an image or a comment; KEPT, an element with
-        untranslated text inside the segment's text.
+      kind: OPEN or CLOSE for a tag of an element; LONE, for example for an image or a comment; KEPT
+        for an element whose text stays in the segment's text, untranslated.
       raw: as written in the markup.
       element: number of the element that it opens or closes.
-      start: its place in the segment's text; for KEPT, that of its first character.
+      start: its place in the segment's text; for KEPT, the place of its first character.
       end: the same place; for KEPT, the place after its last character.
       space_before: whether white space is on its left.
       space_after: whether white space is on its right.
@@ -106,7 +106,7 @@ class Segment:
 def segment_of(
     atoms: Sequence[Atom], spellings: Mapping[str, str], is_html: bool
 ) -> tuple[str, Segment | None, str]:
-    """Returns (markup before, segment, markup after) of atoms; without letters, no segment."""
+    """Returns (markup before, segment, markup after); without letters, there is no segment."""
     if not any(not atom.mark and any(map(str.isalpha, atom.text)) for atom in atoms):
         return "".join(atom.raw for atom in atoms), None, ""
     atoms = _with_formulas(atoms)
@@ -123,8 +123,8 @@ def segment_of(
 def _with_divisions(atoms: Sequence[Atom]) -> list[Atom]:
     """Makes tags act as spaces between words that a reader sees as separate."""
     atoms = list(atoms)
-    before, last_tag = "", 0  # The last characters, and the number of the last tag after them.
-    marks: list[Mark] = []  # The tags after the last characters.
+    before, last_tag = "", 0  # The last text, and the number of the last tag after it.
+    marks: list[Mark] = []  # The tags after the last text.
     for number, atom in enumerate(atoms):
         if atom.mark and atom.mark.kind in (OPEN, CLOSE):
             marks.append(atom.mark)
@@ -140,7 +140,7 @@ def _with_divisions(atoms: Sequence[Atom]) -> list[Atom]:
 
 
 def _is_divided(before: str, marks: Sequence[Mark], after: str) -> bool:
-    """Returns whether a reader sees separate words, or texts, on the sides of tags.
+    """Returns whether a reader sees the text before and after tags as separate words or texts.
 
     Adjacent elements separate words, unless both only format text and the second continues in
     lower case, as in `<b>w</b><i>ord</i>`. A capital letter begins a new word or sentence, too.
@@ -157,7 +157,7 @@ def _is_divided(before: str, marks: Sequence[Mark], after: str) -> bool:
 def _with_kept_placeholders(
     text: str, marks: list[Mark], raws: MutableMapping[int, tuple[int, str]]
 ) -> list[Mark]:
-    """Replaces the marks in placeholders, as in 5&nbsp;km, by kept pieces; removes their raws."""
+    """Merges the marks in a placeholder, as 5&nbsp;km, into a kept piece; removes its raws."""
     if not marks:
         return marks
     merged_marks: list[Mark] = []
@@ -199,7 +199,7 @@ def _with_formulas(atoms: Sequence[Atom]) -> list[Atom]:
     """Turns words that continue after a sub- or superscript, as in H₂O, into kept pieces."""
     if not any(atom.is_sub_or_sup for atom in atoms):
         return list(atoms)
-    divided_atoms = itertools.chain.from_iterable(map(_words, atoms))
+    divided_atoms = itertools.chain.from_iterable(map(_divide_atom, atoms))
     runs = [list(run) for _, run in itertools.groupby(divided_atoms, _is_in_word)]
     merged_atoms: list[Atom] = []
     for number, run in enumerate(runs):
@@ -223,28 +223,28 @@ def _is_in_word(atom: Atom) -> bool:
     return atom.is_sub_or_sup or (not atom.mark and atom.text.isascii() and atom.text.isalnum())
 
 
-def _words(atom: Atom) -> list[Atom]:
+def _divide_atom(atom: Atom) -> list[Atom]:
     """Divides an atom into words and the characters between them."""
     if atom.mark or atom.raw != atom.text:
         return [atom]
-    return [atom._replace(raw=part, text=part) for part in _WORDS(atom.raw)]
+    return [atom._replace(raw=part, text=part) for part in _WORD_OR_GAP.findall(atom.raw)]
 
 
 def _core(atoms: Sequence[Atom]) -> tuple[int, int]:
-    """Returns (start, end) of the atoms inside the outer tags, which need not be placed.
+    """Returns (start, end) of the atoms without the outer tags, which need not be placed.
 
-    Both tags of an element are outer, or neither is, unless one belongs to another segment.
+    The two tags of an element are both outer, or both not, unless a segment has only one of them.
     """
-    words = [number for number, atom in enumerate(atoms) if atom.is_text]
-    words_start, words_end = words[0], words[-1] + 1
-    marks = {
+    text_numbers = [number for number, atom in enumerate(atoms) if atom.is_text]
+    words_start, words_end = text_numbers[0], text_numbers[-1] + 1
+    tag_numbers = {
         (atom.mark.kind, atom.mark.element): number
         for number, atom in enumerate(atoms)
         if atom.mark and atom.mark.element >= 0
     }
     start, end = words_start, words_end
-    for (kind, element), number in marks.items():
-        partner = marks.get((CLOSE if kind == OPEN else OPEN, element))
+    for (kind, element), number in tag_numbers.items():
+        partner = tag_numbers.get((CLOSE if kind == OPEN else OPEN, element))
         if kind == OPEN and number < words_start and partner is not None and partner < words_end:
             start = min(start, number)
         if kind == CLOSE and number >= words_end and partner is not None and partner >= words_start:
@@ -260,7 +260,7 @@ def _text_and_marks(
     raws: dict[int, tuple[int, str]] = {}
     pending_marks: list[int] = []  # Numbers of the marks after the last word or space.
     size, space = 0, False  # Length of the text, and whether a space follows it.
-    lead, is_white_space = "", False  # The last white space, and whether it caused the space.
+    lead, is_white_space = "", False  # Pending white space, and whether `space` stands for it.
     for atom in atoms:
         if atom.is_space:
             space = is_white_space = size > 0
@@ -271,7 +271,7 @@ def _text_and_marks(
             continue
         if not (mark := atom.mark) or mark.kind == KEPT:
             if atom.text and (space or lead):
-                # The text does not begin with a space.
+                # At the start of the text, `space` is False.
                 parts.append(" " * space)
                 if lead != " " * space:
                     raws[size if space else size - 1] = size + space, lead
@@ -303,7 +303,7 @@ class Sentence:
     Attributes:
       text: the text to translate, without white space around it.
       marks: the marks in it and at its edges, with places in `text`.
-      space: white space between the previous sentence and it, as written in the markup.
+      space: white space after the previous sentence, as written in the markup.
       raws: see `Segment`, with places in `text`.
       is_apart: whether white space, perhaps between marks, separates it from the previous sentence.
     """
@@ -380,7 +380,7 @@ def _raws_of_sentences(segment: Segment, spans: Sequence[Span]) -> list[dict[int
 
 
 def join_markup(sentences: Sequence[Sentence], texts: Iterable[str]) -> str:
-    """Joins the markup of sentences."""
+    """Joins translated sentences, as markup, with the source's white space between them."""
     parts: list[str] = []
     before = ""
     for sentence, text in zip(sentences, texts, strict=False):
@@ -393,7 +393,7 @@ def join_markup(sentences: Sequence[Sentence], texts: Iterable[str]) -> str:
 
 
 def _are_apart(before: str, after: str) -> bool:
-    """Returns whether white space, perhaps outside of tags at the edges, separates two texts."""
+    """Returns whether white space separates two texts, ignoring tags between them."""
     while before.endswith(">") and "<" in before:
         before = before[: before.rindex("<")]
     return before[-1:].isspace() or bool(_LEADING_SPACE.match(after))

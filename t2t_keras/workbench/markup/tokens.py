@@ -1,7 +1,7 @@
 """Divides HTML and XML into tokens, reads the characters of their text, and matches their tags.
 
-No declared entity is expanded, and nothing is fetched. Joined, the tokens are the text again.
-Reading and matching take time linear in the text, however deep its elements are nested.
+No declared entity is expanded, and nothing is fetched. The tokens, joined, are the original text.
+Reading and matching take time linear in the text, however deeply elements are nested.
 """
 
 import html
@@ -16,7 +16,7 @@ from xml.parsers import expat
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import normalized
 
-# A run of these spaces counts as one space; other spaces stay.
+# A run of `space` counts as one space; `other` spaces stay as they are.
 _PARTS = re.compile(r"(?P<space>[ \t\n\r\f]+)|(?P<other>\s)|(?P<reference>&)|[^\s&]+")
 _XML_REFERENCE = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[^\W\d][\w.\-:]{0,63});")
 _HTML_REFERENCE = re.compile(r"&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|[A-Za-z][A-Za-z0-9]{0,63};?)")
@@ -25,29 +25,29 @@ _COMPOSABLE = re.compile(
     r".[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u093c\u3099\u309a]*", re.DOTALL
 )
 _XML_ENTITIES = {"&lt;": "<", "&gt;": ">", "&amp;": "&", "&quot;": '"', "&apos;": "'"}
-# The longest name that HTML takes without a semicolon.
+# Length of the longest entity name that HTML accepts without a semicolon.
 _MAX_BARE_NAME_LENGTH = max(len(name) for name in html.entities.html5 if not name.endswith(";"))
 _NUMBER_PREFIX = re.compile("&#[xX]?0*")
 _SPECIAL_SIGN = re.compile("[&<>]")
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # A key of `spellings` that marks the text of a title, where tags are text.
 NO_TAGS = "</title"
-# The first character of a tag of HTML after "<".
-_TAG_NAME = re.compile("[A-Za-z/!?]")
+# In HTML, "<" before one of these begins a tag or a comment.
+_TAG_START = re.compile("[A-Za-z/!?]")
 # Kinds of tokens.
 OPEN, CLOSE, EMPTY, TEXT, OTHER = "open", "close", "empty", "text", "other"
-# The name of a tag without an end.
+# The token name of a tag that does not end.
 UNFINISHED = "<"
 # Elements of HTML without content.
 _VOID = frozenset(
     "area base basefont bgsound br col embed frame hr img input keygen link meta param source "
     "track wbr".split()
 )
-# Elements whose content has no tags; that of `title` is text nevertheless.
+# Elements whose content is not searched for tags; only the content of `title` is translated.
 _RAW_ELEMENTS = frozenset("script style textarea title iframe noembed noframes xmp".split())
-# Elements whose content has no tags in SVG and MathML either.
+# Elements whose content is never searched for tags, not even in SVG and MathML.
 _RAW_ANYWHERE = frozenset({"script", "style"})
-# Elements with different parsing rules, and elements of HTML that end them.
+# Elements with their own parsing rules, and elements of HTML that end these elements.
 _FOREIGN = frozenset({"svg", "math"})
 _BREAKOUT_ELEMENTS = frozenset(
     "b big blockquote body br center code dd div dl dt em embed foreignobject h1 h2 h3 h4 h5 h6 "
@@ -86,12 +86,12 @@ XML_KEPT = frozenset({"bpt", "ept", "it", "ph"})
 # Elements inside a sentence that have a separate text.
 _HTML_NOTES = frozenset({"rt", "rp", "rtc", "svg"})
 _XML_NOTES = frozenset("endnote fn footnote indexterm rt rp".split())
-# Elements of SVG that have text.
+# Elements of SVG that contain text.
 SVG_TEXTS = frozenset({"text", "title", "desc", "foreignobject"})
 # Elements that only change the look of words or parts of words.
 _FORMATTING = frozenset("b i em strong u s strike del ins small big font mark sub sup tt g".split())
 _RUBY = frozenset({"rb", "rt", "rtc", "rp"})
-# Elements of HTML, with the elements that end them when they begin.
+# For an element of HTML, the elements that end it when they begin.
 _ENDED_BY = {
     "p": HTML_BLOCKS - {"br", "link", "meta", "body", "head", "html", "col"},
     "li": {"li"},
@@ -129,9 +129,9 @@ class Characters(NamedTuple):
       raw: as written in the markup.
       text: the visible characters; " " for white space.
       is_space: whether it is white space, which counts as one space.
-      is_kept: whether it is written back unchanged: a special space, or a reference to one, such
-        as `&nbsp;`, to an invisible character, such as `&shy;`, to an unknown entity, or to an
-        entity of several characters.
+      is_kept: whether it is written back unchanged. It is a special space, or a reference to a
+        special space (`&nbsp;`), to an invisible character (`&shy;`), to an unknown entity or to
+        an entity of several characters.
     """
 
     raw: str
@@ -141,7 +141,7 @@ class Characters(NamedTuple):
 
 
 def read_characters(raw: str, is_html: bool, spellings: _Spellings) -> list[Characters]:
-    """Divides text between tags; adds to `spellings` the characters with an unusual spelling."""
+    """Divides text between tags into characters; adds unusual spellings to `spellings`."""
     pieces, position = [], 0
     while part := _PARTS.match(raw, position):
         position = part.end()
@@ -163,7 +163,7 @@ def read_characters(raw: str, is_html: bool, spellings: _Spellings) -> list[Char
 
 
 def _compose(raw: str, spellings: _Spellings) -> list[Characters]:
-    """Returns text in NFC; adds to `spellings` the characters that were not in NFC."""
+    """Converts text to NFC; adds the characters that were not in NFC to `spellings`."""
     text = normalized(raw)
     if text == raw:
         return [Characters(raw, raw)]
@@ -182,7 +182,7 @@ def reference_at(text: str, start: int, is_html: bool) -> str:
     raw = match[0]
     if raw[1] == "#" or not is_html or raw[1:] in html.entities.html5:
         return raw
-    # An unknown name may begin with a known one, which needs no semicolon.
+    # "&copycat" is unknown, but begins with "&copy", which needs no semicolon.
     for length in range(min(len(raw), _MAX_BARE_NAME_LENGTH + 1), 1, -1):
         if raw[1:length] in html.entities.html5:
             return raw[:length]
@@ -190,7 +190,7 @@ def reference_at(text: str, start: int, is_html: bool) -> str:
 
 
 def _referenced_text(raw: str, is_html: bool) -> str:
-    """Returns the characters of a reference; the reference itself if it is unknown."""
+    """Returns the characters that a reference stands for; an unknown reference is unchanged."""
     if raw[1] == "#":
         # Python refuses to read very long numbers.
         return html.unescape(raw) if len(_NUMBER_PREFIX.sub("", raw)) <= 8 else "\ufffd"
@@ -215,20 +215,20 @@ def write_characters(text: str, spellings: Mapping[str, str], after: str = "") -
     Characters that XML forbids become U+FFFD, unless the source has them.
 
     Args:
-      text: the text, which a model may have spelled in bytes.
+      text: the text, with any characters, because a model may have spelled it in bytes.
       spellings: spellings in the source, by character.
       after: the markup that follows the text.
     """
     text = NOT_XML.sub(lambda sign: sign[0] if sign[0] in spellings else "\ufffd", text)
     if not spellings and not _SPECIAL_SIGN.search(text):
         return text
-    markup, parts = text + after, []
+    text_and_after, parts = text + after, []
     for position, sign in enumerate(text):
         raw = spellings.get(sign, sign)
         if (
             raw == sign
             and sign in "&<>"
-            and not (sign in spellings and _is_bare(markup, position, spellings))
+            and not (sign in spellings and _is_bare(text_and_after, position, spellings))
         ):
             raw = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}[sign]
         parts.append(raw)
@@ -242,12 +242,12 @@ def _is_bare(text: str, position: int, spellings: Mapping[str, str]) -> bool:
     if text[position] == "<" and NO_TAGS in spellings:
         return text[position + 1 : position + 7].lower() != "/title"
     if text[position] == "<":
-        return not _TAG_NAME.match(text, position + 1)
+        return not _TAG_START.match(text, position + 1)
     return not text.endswith("]]", 0, position)
 
 
 def terminate_reference(raw: str, after: str, is_html: bool) -> str:
-    """Returns a reference of the source; adds ";" if the markup that now follows requires it."""
+    """Adds ";" to a reference that would otherwise merge with the markup after it."""
     if raw[:1] == "&" and raw[-1] != ";" and reference_at(raw + after, 0, is_html) != raw:
         return f"{raw};"
     return raw
@@ -259,7 +259,7 @@ class MarkupToken(NamedTuple):
     Attributes:
       kind: OPEN, CLOSE or EMPTY for a tag; TEXT; or OTHER, such as a comment or a script's content.
       raw: as written in the markup.
-      name: of the element, in lower case in HTML; for OTHER, its first characters.
+      name: the element's name, in lower case in HTML; for OTHER, mostly its first characters.
     """
 
     kind: str
@@ -268,7 +268,7 @@ class MarkupToken(NamedTuple):
 
 
 def html_tokens(text: str) -> Iterator[MarkupToken]:
-    """Yields the tokens of HTML as its standard defines them.
+    """Yields the tokens of HTML, as the HTML standard defines them.
 
     "<" before a space is text, for example. An unfinished tag is OTHER.
     """
@@ -299,7 +299,7 @@ def html_tokens(text: str) -> Iterator[MarkupToken]:
 
 
 def _html_token(text: str, start: int, is_foreign: bool) -> MarkupToken | None:
-    """Returns the token that begins with "<" at `start`; None = it is text."""
+    """Returns the token that begins with "<" at `start`; None = the "<" is text."""
     name = _HTML_NAME.match(text, start)
     if name:
         end = _tag_end(text, name.end())
@@ -329,7 +329,7 @@ def _tag_end(text: str, position: int) -> int:
         position = sign.end()
         if sign[0] == ">":
             return position
-        # Elsewhere a quotation mark is part of a name.
+        # A quotation mark begins a value only after "="; otherwise it is part of a name.
         if text[max(position - 100, 0) : position - 1].rstrip().endswith("="):
             position = text.find(sign[0], position) + 1
             if not position:
@@ -352,7 +352,7 @@ def xml_tokens(text: str) -> Iterator[MarkupToken]:
 
 
 def check_xml(text: str) -> None:
-    """Raises `UserError` for malformed XML; it may be a document or the content of an element.
+    """Raises `UserError` if a document, or the content of an element, is malformed XML.
 
     Nothing is fetched. Entities need not be declared, and are not expanded.
     """
@@ -391,24 +391,24 @@ def match_html(
     to_end: bool = False,
     ended_by: Mapping[str, Collection[str]] = _ENDED_BY,
 ) -> tuple[list[int | None], list[int]]:
-    """Returns for each token the number of its matching tag, and the end of its element.
+    """Returns, for each token, the number of its matching tag, and the end of its element.
 
-    The end is the number of the token after the element; only opening tags have one, others have 0.
-    A tag without a match has None.
+    A token without a matching tag has None. The end is the number of the token after the element;
+    tokens without an end, such as text, have 0.
 
     Args:
       tokens: the tokens of a text.
-      to_end: whether open elements end after the last token, as on a whole page.
-      ended_by: elements, with the elements that end them when they begin.
+      to_end: whether unclosed elements end after the last token, as on a whole page.
+      ended_by: by element, the elements that end it when they begin.
     """
     partners: list[int | None] = [None] * len(tokens)
     ends = [0] * len(tokens)
     open_tags: list[int] = []
-    names: Counter = Counter()
+    open_counts: Counter = Counter()
 
     def close_innermost(end: int) -> int:
         number = open_tags.pop()
-        names[tokens[number].name] -= 1
+        open_counts[tokens[number].name] -= 1
         if tokens[number].name in ended_by:
             ends[number] = end
         return number
@@ -419,8 +419,8 @@ def match_html(
                 close_innermost(number)
         if token.kind == OPEN:
             open_tags.append(number)
-            names[token.name] += 1
-        elif token.kind == CLOSE and names[token.name]:
+            open_counts[token.name] += 1
+        elif token.kind == CLOSE and open_counts[token.name]:
             while tokens[open_tags[-1]].name != token.name:
                 close_innermost(number)
             partner = close_innermost(number)

@@ -26,7 +26,7 @@ from t2t_keras.workbench.placeholders.finding import SYMBOLS, UNSPACED_SIGNS, co
 
 _WORD = rf"[^\W{UNSPACED_SIGNS}]+"
 _UNIT = re.compile(rf"[{UNSPACED_SIGNS}]|{_WORD}(?:['\u2019\u2010-]{_WORD})*|[^\w\s]")
-# Punctuation that differs between languages.
+# Maps punctuation of different languages to ASCII.
 _SIGNS = str.maketrans("\u2026\u3002\uff0c\uff1b\uff1a\uff01\uff1f\u2013\u2014", "..,;:!?--")
 _QUOTES = "\"'\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u00ab\u00bb\u2039\u203a\u300c\u300d"
 
@@ -51,8 +51,8 @@ def agreement(
 ) -> np.ndarray:
     """Returns how much each unit of the translation comes from each unit of the source.
 
-    For words, the shares are those of attention. A sign comes from the same sign of the source; of
-    several, from the one nearest to the origin of its neighbours. Other signs have no origin.
+    For words, attention decides. A sign comes from an equal sign of the source; among several, from
+    the one nearest to the origin of its neighbour. A sign without a counterpart has none.
 
     Args:
       source: the source text.
@@ -75,11 +75,11 @@ def agreement(
     for axis in (0, 1):
         totals = shares.sum(axis=axis, keepdims=True)
         shares = np.divide(shares, totals, out=np.zeros_like(shares), where=totals > 0)
-    columns: dict[str, list[int]] = {}
+    columns_by_sign: dict[str, list[int]] = {}
     for column in np.flatnonzero(signs[0] != ""):
-        columns.setdefault(signs[0][column], []).append(int(column))
+        columns_by_sign.setdefault(signs[0][column], []).append(int(column))
     for row in np.flatnonzero(signs[1] != ""):
-        if same_sign := columns.get(signs[1][row]):
+        if same_sign := columns_by_sign.get(signs[1][row]):
             place = _expected_place(int(row), shares, len(source_units))
             number = bisect.bisect_left(same_sign, place)
             if number and (
@@ -92,20 +92,20 @@ def agreement(
 
 
 def _sign(text: str) -> str:
-    """Returns the kind of a sign; "" = a word."""
+    """Returns the kind of sign that a unit is; "" = a word."""
     if len(text) > 1 or text.isalnum() or unicodedata.category(text) == "Co":
         return ""
     return '"' if text in _QUOTES else text.translate(_SIGNS)
 
 
-def _expected_place(row: int, shares: np.ndarray, columns: int) -> float:
-    """Returns the expected place of a sign in the source: after the origin of the previous word."""
+def _expected_place(row: int, shares: np.ndarray, num_columns: int) -> float:
+    """Returns the expected place of a sign in the source: next to the origin of its neighbour."""
     has_place = shares.sum(axis=1) > 0
     for step, offset in ((-1, 1), (1, -1)):
         neighbour = row + step
         if 0 <= neighbour < len(shares) and has_place[neighbour]:
             return float(shares[neighbour].argmax()) + offset
-    return (row + 0.5) / len(shares) * columns
+    return (row + 0.5) / len(shares) * num_columns
 
 
 class TranslatedSentence:
@@ -133,7 +133,7 @@ class TranslatedSentence:
         self._kept_texts = dict(zip(map(id, kept_marks), sentence.kept_texts, strict=True))
         self.source_units = units(self.text, sentence.kept_texts)
         self.target_units = units(translation, sentence.kept_texts)
-        # Units of the source by units of the translation that are equal except for case.
+        # For a unit of the translation, the unit of the source that is equal except for case.
         self._equal_units = self._divide_words(self._match_equal_units())
 
     @property
@@ -173,7 +173,7 @@ class TranslatedSentence:
         return equal_units
 
     def _divide_words(self, equal_units: Mapping[int, int]) -> dict[int, int]:
-        """Divides units at marks inside a word that is the same in the translation."""
+        """Cuts equal words at the marks inside them; returns the new pairs of equal units."""
         places = {place for mark in self._marks for place in (mark.start, mark.end)}
         cuts = {
             number: [place - start for place in range(start + 1, end) if place in places]
@@ -182,7 +182,7 @@ class TranslatedSentence:
         }
         if not any(cuts.values()):
             return dict(equal_units)
-        first_parts: dict[int, int] = {}  # The first part of each unit of the source.
+        first_parts: dict[int, int] = {}  # For each unit of the source, its first part.
         source_parts: list[Span] = []
         target_parts: list[Span] = []
         matched_units = set(equal_units.values())
@@ -224,7 +224,7 @@ class TranslatedSentence:
         return Placer(root, open_nodes, agreements, is_word, texts, self._kept_texts).place()
 
     def _parts_of_words(self) -> Iterator[tuple[int, int]]:
-        """Yields pairs of units that are parts of the same word."""
+        """Yields (target, source) of equal units that adjoin other parts of the same word."""
         for target, source in self._equal_units.items():
             start, end = self.source_units[source]
             spans = self.source_units[max(source - 1, 0) : source + 2]
@@ -238,7 +238,7 @@ class TranslatedSentence:
         for gap, mark in placement:
             by_gap.setdefault(gap, []).append(mark)
         replaced_units = self._replaced_units(by_gap)
-        runs = {
+        place_by_run = {
             tuple(map(id, run)): place
             for place, run in itertools.groupby(
                 (mark for mark in self._marks if mark.kind != KEPT), lambda mark: mark.start
@@ -250,7 +250,7 @@ class TranslatedSentence:
             start = self.target_units[gap][0] if gap < count else len(self.translation)
             marks = by_gap.get(gap, [])
             space = self._space(position, start, breaks, marks)
-            place = runs.get(tuple(id(mark) for mark in marks if mark.kind != KEPT))
+            place = place_by_run.get(tuple(id(mark) for mark in marks if mark.kind != KEPT))
             if place is not None and bool(space) == (self.text[place : place + 1] == " "):
                 # The same marks stand together in the source.
                 parts += [f"{mark.lead}{mark.raw}" for mark in marks if mark.kind != KEPT]
@@ -267,25 +267,25 @@ class TranslatedSentence:
     def _replaced_units(self, by_gap: Mapping[int, Sequence[Mark]]) -> set[int]:
         """Returns the units of the translation that the markup of kept pieces replaces."""
         replaced_units: set[int] = set()
-        names: list[str] = []
+        moved_keys: list[str] = []
         texts = [self.translation[start:end] for start, end in self.target_units]
         for gap, marks in by_gap.items():
             for mark in marks:
                 if mark.kind != KEPT:
                     continue
-                name = comparison_key(self._kept_texts[id(mark)])
-                is_here = gap < len(texts) and comparison_key(texts[gap]) == name
+                key = comparison_key(self._kept_texts[id(mark)])
+                is_here = gap < len(texts) and comparison_key(texts[gap]) == key
                 if is_here and gap not in replaced_units:
                     replaced_units.add(gap)
                 else:
-                    names.append(name)
-        if names:
-            # The markup is elsewhere: do not also write the text.
-            by_name: dict[str, collections.deque[int]] = {}
+                    moved_keys.append(key)
+        if moved_keys:
+            # The markup is not at its text: do not write the text as well.
+            by_key: dict[str, collections.deque[int]] = {}
             for number, text in enumerate(texts):
                 if number not in replaced_units:
-                    by_name.setdefault(comparison_key(text), collections.deque()).append(number)
-            replaced_units.update(by_name[name].popleft() for name in names if by_name.get(name))
+                    by_key.setdefault(comparison_key(text), collections.deque()).append(number)
+            replaced_units.update(by_key[key].popleft() for key in moved_keys if by_key.get(key))
         return replaced_units
 
     def _unit_markup(self, number: int, marks: Sequence[Mark]) -> str:
@@ -324,9 +324,9 @@ class TranslatedSentence:
         return self._to_markup(text, after)
 
     def _source_breaks(self) -> dict[int, str]:
-        """Returns the source's white space that replaces spaces of the translation, by place.
+        """Maps places of spaces in the translation to the source's white space that replaces them.
 
-        The places are in proportion to those in the source.
+        The places are in proportion to the places in the source.
         """
         mark_places = {mark.start for mark in self._marks if mark.kind != KEPT}
         places = [match.start() for match in re.finditer(" ", self.translation)]
@@ -348,7 +348,7 @@ class TranslatedSentence:
         return breaks
 
     def _space(self, start: int, end: int, breaks: Mapping[int, str], marks: Sequence[Mark]) -> str:
-        """Returns the text between two units of the translation as markup."""
+        """Converts the text between two units of the translation to markup; uses `breaks`."""
         after = marks[0].raw[:1] if marks else self.translation[end : end + 64]
         text = self.translation[start:end]
         if not text or text == " ":

@@ -1,4 +1,4 @@
-"""Translates the text in HTML and XML, and puts its tags around the corresponding words."""
+"""Translates the text in HTML and XML, and puts the tags around the corresponding words."""
 
 import dataclasses
 import functools
@@ -58,8 +58,8 @@ def translate_markup(
     placeholders are checked.
 
     In HTML, elements such as `<code>`, `<script>` and `<style>` are not translated (see
-    `t2t_keras.workbench.markup.tokens.HTML_KEPT`), nor those with translate="no" or the class
-    notranslate; in XML, elements with translate="no", CDATA, and XLIFF's codes are not.
+    `t2t_keras.workbench.markup.tokens.HTML_KEPT`), nor elements with translate="no" or the
+    class notranslate; in XML, elements with translate="no", CDATA, and XLIFF's codes are not.
 
     Args:
       translator: a `Translator`.
@@ -138,7 +138,7 @@ class _MarkupJob:
         return [(sentence, segment) for sentences, segment in pairs for sentence in sentences]
 
     def write(self, sentences: Iterable[str]) -> str:
-        """Returns its markup with other sentences, which are markup."""
+        """Returns the fragment's markup with its sentences replaced by `sentences`, as markup."""
         remaining = iter(sentences)
         texts = (
             join_markup(segment_sentences, itertools.islice(remaining, len(segment_sentences)))
@@ -181,13 +181,13 @@ def _translate_jobs(
     encode_lines(lines, translator, (), first_number)
     translator.search_parts([part for line in lines for part in line.parts])
     num_ranks = max((len(part.hypotheses) for line in lines for part in line.parts), default=1)
-    ranks = [_hypotheses_of_rank(translator, rank, items) for rank in range(num_ranks)]
+    by_rank = [_hypotheses_of_rank(translator, rank, items) for rank in range(num_ranks)]
     start = 0
     for job in jobs:
         rows = slice(start, start + len(job.sentences))
         start = rows.stop
         hypotheses = tuple(
-            Hypothesis(job.write(markup[rows]), sum(scores[rows])) for markup, scores in ranks
+            Hypothesis(job.write(markup[rows]), sum(scores[rows])) for markup, scores in by_rank
         )
         parts = [part for line in lines[rows] for part in line.parts]
         yield Translation(
@@ -204,7 +204,7 @@ def _translate_jobs(
 def _hypotheses_of_rank(
     translator: "Translator", rank: int, items: Sequence[_Item]
 ) -> tuple[list[str], list[float]]:
-    """Returns the sentences' hypotheses of a rank (or their last ones), as markup, and scores."""
+    """Returns each sentence's hypothesis of a rank (or its last one) as markup, and the scores."""
     hypotheses = [
         [part.hypotheses[min(rank, len(part.hypotheses) - 1)] for part in item.line.parts]
         for item in items
@@ -222,7 +222,7 @@ def _hypotheses_of_rank(
         if (
             sentence.has_marks
             and len(parts) == 1
-            # Attention aligns the model's own texts: both must be those, except for hints.
+            # Attention aligns what the model read and wrote: stages may add hints, nothing else.
             and without_hints(parts[0].source) == item.shield.text
             and restored_output == output
             and len(sentence.source_units) * len(sentence.target_units) <= _MAX_WEIGHTS

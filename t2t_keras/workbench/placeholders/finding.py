@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from t2t_keras.text.sentences import KATAKANA, UNSPACED_SCRIPTS
 
-# Replace placeholders in the model's input, see `symbols`. They come from Unicode's last private
-# plane, because fonts and markup use the first private range.
+# Characters for placeholders in the model's input, see `symbols`. They come from Unicode's last
+# private plane, because fonts and markup use the first private range.
 SYMBOLS = tuple(chr(0x10FF00 + number) for number in range(16))
 
 # No currencies: the translation of "$5" may be "5 dollars".
@@ -37,8 +37,8 @@ _NUMBER = rf"(?:{_GROUPED}|(?<![\w.,])\d[\d.,]*+(?<![.,]))"
 # The sign in "5 %", but not in "5 %(n)s", "5 %.2f" and "5 %{name}".
 _PERCENT = r"%(?![\w%({<\[@]|[#\-+.*\d]+[diouxXeEfFgGcsp](?![A-Za-z]))"
 _NO_NAME = "(?!_*[A-Za-z0-9])"
-# A conversion with a number, a width or a precision is not a name. Letters make another one a name,
-# except units ("%ds", "%dMB", "%dth", "%dx%d") and a capitalised word ("%sWarning").
+# A conversion with a number, a width or a precision is not a name. Letters after any other one make
+# it a name, except units ("%ds", "%dMB", "%dth", "%dx%d") and capitalised words ("%sWarning").
 _BEFORE_WORD = f"[a-z](?<={_CONVERSION})(?=[A-Z])"
 _BEFORE_UNIT = f"[diusfgx](?=(?:{_UNITS}|st|nd|rd|th|s|x|p|k|M){_NO_NAME})"
 _PRINTF = (
@@ -80,7 +80,7 @@ KINDS = (
     *_PRINTF,
     r"%L?(?:\d{1,2}|n)",  # Qt, KDE
     "%%",
-    # Other conversions of strftime and Go, and all other names.
+    # The remaining conversions of strftime and Go, and all names.
     r"%[+#~\-]?[A-Za-z_][A-Za-z0-9_]*+(?:[.:][A-Za-z_]\w*+)*+",
     # ${x}, %{x}, #{x}, @{x}, {x}.
     rf"[$%#@]?{_BRACES}",
@@ -123,7 +123,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 _NUMBERED_PRINTF = re.compile(r"%\d+\$.*")
 # Characters of scripts without spaces between words.
 UNSPACED_SIGNS = UNSPACED_SCRIPTS + KATAKANA
-# Characters that continue a word: Latin only after Latin, because other scripts attach particles.
+# Characters that continue a word. Only Latin continues Latin: other scripts attach particles to it.
 _WORD_SIGNS = (r"[^\W\u0250-\u1dff\u1f00-\U0010ffff]", rf"[^\W{UNSPACED_SIGNS}]")
 _SCRIPTS = tuple(map(re.compile, _WORD_SIGNS))
 
@@ -146,14 +146,14 @@ def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
     r"""Returns the placeholders of a text, in order; none overlap.
 
     They are placeholders of printf, Python, Ruby, Qt, KDE, the shell and templates (`%s`,
-    `%(name)s`, `%1`, `{0}`, `${x}`), entities as `&nbsp;`, tags, escapes as `\n`, web and mail
-    addresses, numbers with units as "5 MB" and "50 %", and similar pieces of unknown syntax, such
-    as `%name%` and `:name`.
+    `%(name)s`, `%1`, `{0}`, `${x}`), entities (`&nbsp;`), tags, escapes (`\n`), web and mail
+    addresses, numbers with units ("5 MB", "50 %"), and similar pieces of unknown syntax (`%name%`,
+    `:name`).
 
     Args:
       text: the text.
-      verbatim: additional pieces that are placeholders wherever they occur; inside words only if
-        they are an `InWordPiece`.
+      verbatim: additional pieces that are placeholders wherever they occur, but inside a word only
+        if the piece is an `InWordPiece`.
     """
     closed_names = set(_CLOSING_TAG.findall(text)) if "</" in text else ()
     opening_tags = (InWordPiece(f"<{name}>") for name in closed_names)
@@ -242,7 +242,7 @@ def has_words(text: str) -> bool:
 
 
 def missing(source: str, target: str, verbatim: Sequence[str] = ()) -> tuple[list[str], list[str]]:
-    """Returns the placeholders that a translation lacks, and those that it adds.
+    """Returns the placeholders that a translation lacks, and the placeholders that it adds.
 
     The spelling of numbers with units may differ: "1.5 GB" equals "1,5 GB".
 
@@ -258,7 +258,7 @@ def missing(source: str, target: str, verbatim: Sequence[str] = ()) -> tuple[lis
 def unmatched(
     source: Sequence[Placeholder], target: Sequence[Placeholder]
 ) -> tuple[list[Placeholder], list[Placeholder]]:
-    """Returns the placeholders of each side that the other side lacks; the last of equal ones.
+    """Returns the placeholders of each side that the other lacks; of equal ones, the last.
 
     `%s` and `%d`, in this order, equal `%2$d` and `%1$s`.
     """
@@ -294,7 +294,7 @@ def _surplus(
 
 
 def comparison_key(placeholder: str) -> str:
-    """Returns a key for comparing placeholders, equal for different spellings of a number."""
+    """Returns a key for comparing placeholders, the same for all spellings of a number."""
     if placeholder[0] in string.digits:
         placeholder = re.sub(rf"[.,'\u2019](?=\d{{3}}(?!\d))|{SPACE}", "", placeholder)
         return placeholder.replace(",", ".")
@@ -302,7 +302,7 @@ def comparison_key(placeholder: str) -> str:
 
 
 def is_reordered(source: str, target: str) -> bool:
-    """Returns whether unnumbered conversions, as `%d` and `%s`, are in a different order.
+    """Returns whether unnumbered conversions, such as `%d` and `%s`, are in a different order.
 
     Programs fill in the values of unnumbered conversions in order.
     """

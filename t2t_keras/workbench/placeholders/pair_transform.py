@@ -9,7 +9,7 @@ from t2t_keras.workbench.placeholders.symbols import shield_pair
 
 
 class Placeholders(PairTransform):
-    """Puts symbols in place of %s, {name}, addresses and others that both sides have."""
+    """Replaces placeholders that both sides have, such as %s, {name} and addresses, by symbols."""
 
     decoding: ClassVar[Mapping[str, Any]] = {"check_placeholders": True}
     raw_output = (

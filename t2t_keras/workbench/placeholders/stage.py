@@ -21,9 +21,9 @@ from t2t_keras.workbench.placeholders.finding import (
 )
 from t2t_keras.workbench.placeholders.symbols import Shield, shield
 
-# Several, because an edit and its neighbours may form a new placeholder.
+# Several rounds, because an edit and the text beside it may form a new placeholder.
 _MAX_ROUNDS = 4
-# Placing a placeholder takes time linear in the text; any others are appended together.
+# Placing a placeholder takes time linear in the text; any beyond this number are appended.
 _MAX_PLACED = 64
 _PUNCTUATION = ".,:;!?…\u3002\uff0c\uff1a\uff1b\uff01\uff1f"
 
@@ -42,8 +42,8 @@ def repair(
     """Returns a translation with the placeholders of its source.
 
     A lost placeholder replaces an added or misspelled one. Otherwise it is inserted next to the
-    words aligned with its neighbours, or at the end. Other added placeholders are removed. Takes
-    time linear in the text.
+    words aligned with its neighbours, or at the end. Added placeholders that replace
+    nothing are removed. Takes time linear in the text.
 
     Args:
       source: the text.
@@ -108,7 +108,7 @@ def _plain_words(source: str, target: str, verbatim: Sequence[str]) -> str:
 def _find_misspelled(
     text: str, target: str, is_used: Sequence[int], is_verbatim: bool
 ) -> tuple[int, int] | None:
-    """Returns (start, end) of a placeholder that differs in case or inner spaces; None = none."""
+    """Returns (start, end) of a placeholder with wrong case or inner spaces; None = not found."""
     pattern = r"\s*".join(re.escape(character) for character in text if not character.isspace())
     pattern = whole_word_pattern(text, pattern) if is_verbatim else pattern
     for match in re.finditer(pattern, target, re.IGNORECASE):
@@ -284,8 +284,8 @@ class PlaceholderStage(LineStage):
 
     def counts(self, notes: Iterable[int]) -> Counter:
         """See `LineStage`."""
-        numbers = list(notes)
-        return Counter(repaired=len(numbers), placeholders_repaired=sum(numbers))
+        repairs = list(notes)
+        return Counter(repaired=len(repairs), placeholders_repaired=sum(repairs))
 
     def report(self, counts: Mapping[str, int]) -> Iterator[str]:
         """See `LineStage`."""

@@ -25,7 +25,7 @@ class Accelerator(NamedTuple):
 
     Attributes:
       mark: `_` or `&`, before the letter.
-      letter: the letter, with its case in the text.
+      letter: the letter, in upper or lower case as in the text.
       offset: position of the mark.
       text: the text without the mark.
     """
@@ -39,10 +39,10 @@ class Accelerator(NamedTuple):
 def without_mark(
     text: str, is_label: bool = False, marks: str = "_&"
 ) -> tuple[str, Accelerator | None]:
-    """Returns a text without the mark of its accelerator, and the accelerator, or None.
+    """Removes the mark of an accelerator; returns the text, and the accelerator or None.
 
-    Sentences have none. Inside a lower-case word, a mark counts only if the text `is_label`, such
-    as the translation `ö_ffnen` of a label; otherwise it belongs to a name, as in `file_name`.
+    Sentences have no accelerator. Inside a lower-case word, a mark counts only if `is_label`, as in
+    `ö_ffnen`, a label's translation. Otherwise it belongs to a name, as in `file_name`.
     """
     if len(text) > _MAX_LABEL_LENGTH or not any(mark in text for mark in marks):
         return text, None
@@ -79,10 +79,10 @@ def _is_outside(place: int, placeholders: Sequence[Placeholder]) -> bool:
 
 
 def with_mark(text: str, accelerator: Accelerator) -> str:
-    """Adds an accelerator to a translation: the same letter, preferably at the start of a word.
+    """Marks the accelerator's letter in a translation, preferably at the start of a word.
 
-    If the translation lacks the letter, uses its first letter. In a script without capitals,
-    appends the letter in brackets, as in `文件(_F)`.
+    If the translation lacks the letter, marks the first letter of a word. In a script without
+    capitals, appends the accelerator's letter in brackets, as in `文件(_F)`.
     """
     if not text.strip():
         return text
@@ -136,7 +136,7 @@ class Shield:
         return _replace(text, _assign_by_text(find(text, [*self.originals.values()]), symbols))
 
     def offset(self, position: int) -> int:
-        """Converts a position in the line to one in `text`; inside a placeholder, to its end."""
+        """Converts a position in the line to `text`; inside a placeholder, to its symbol's end."""
         new_position = position
         for start, end, length in self.places:
             if end <= position:
@@ -166,9 +166,9 @@ def shield(line: str, verbatim: Sequence[str] = (), symbols: bool = False) -> Sh
 
 
 def shield_pair(source: str, target: str) -> tuple[str, str]:
-    """Puts symbols in place of the placeholders that both sides have.
+    """Replaces the placeholders that both sides have by symbols.
 
-    Removes the marks of accelerators if both sides have one.
+    If both sides have an accelerator, also removes the marks of the accelerators.
     """
     bare, accelerator = without_mark(source)
     bare_target, target_accelerator = without_mark(target, is_label=accelerator is not None)
@@ -211,7 +211,7 @@ def _symbol_order(line: str) -> tuple[str, ...]:
 def _assign_by_text(
     placeholders: Iterable[Placeholder], symbols: Mapping[str, Sequence[str]]
 ) -> dict[Placeholder, str]:
-    """Assigns to each placeholder the next of the symbols for its text."""
+    """Assigns to each placeholder the next symbol for its text."""
     unused = {
         text: itertools.cycle(choices) if text in SYMBOLS else iter(choices)
         for text, choices in symbols.items()
@@ -223,9 +223,9 @@ def _assign_by_text(
     return {placeholder: symbol for placeholder, symbol in assignment.items() if symbol}
 
 
-def _replace(text: str, symbols: Mapping[Placeholder, str]) -> str:
+def _replace(text: str, assignment: Mapping[Placeholder, str]) -> str:
     parts, position = [], 0
-    for placeholder, symbol in symbols.items():
+    for placeholder, symbol in assignment.items():
         parts += [text[position : placeholder.start], symbol]
         position = placeholder.end
     return "".join([*parts, text[position:]])

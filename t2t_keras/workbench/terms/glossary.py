@@ -1,4 +1,4 @@
-"""Glossaries, and hints in a source that say how to translate terms.
+"""Reads glossaries, finds their terms in text, and adds hints on how to translate the terms.
 
 "The ⟪ dog ⟪ Köter ⟫ sleeps." tells a model that was trained with hints to translate "dog" as
 "Köter". The marks are separate words, and pieces of the vocabulary.
@@ -50,7 +50,7 @@ def without_hints(text: str) -> str:
 
 
 def positions_with_hints(hinted: str, length: int) -> list[int]:
-    """Returns the position of each character of a text, and of its end, in the text with hints.
+    """Converts each position in a text, including its end, to a position in the text with hints.
 
     The position after a term becomes the position after its hint.
 
@@ -108,8 +108,8 @@ def without_hint_words(alignment: Alignment, hinted: str) -> list[tuple[int, int
 
 # White space between words and lines; a no-break space is part of a term.
 _SPACES = re.compile(r"[ \t-\r\x1c-\x1f\x85\u2028\u2029]+")
-_MAX_CHARACTERS = 1_024  # limit of a side of a term
-_MAX_TOKENS = 200  # limit of a term's source
+_MAX_CHARACTERS = 1_024  # maximum length of either side of a term
+_MAX_TOKENS = 200  # maximum words and signs of a term's source
 
 
 class Trie:
@@ -133,7 +133,7 @@ class Trie:
 
         Args:
           keys: the keys to search.
-          first_keys: what to compare with the first key of a sequence; empty = `keys`.
+          first_keys: keys to compare with the first key of a sequence; empty = `keys`.
         """
         for start, key in enumerate(first_keys or keys):
             node, end = self._root.get(key), start + 1
@@ -176,7 +176,7 @@ class Glossary:
 
     def __init__(self, terms: Sequence[Term] = ()):
         self.terms = tuple(terms)
-        # The values are terms by their exact words; terms whose case is ignored have the key ().
+        # Each value maps exact words to a term, or () to a term whose case is ignored.
         self._trie = Trie()
         by_keys: dict[tuple, dict[tuple, Term]] = {}
         for term in self.terms:
@@ -202,12 +202,12 @@ class Glossary:
 
     @classmethod
     def of(cls, pairs: Iterable[Sequence[str]], first_counts: bool = False) -> "Glossary":
-        """Returns the glossary of (source, target) or (source, target, note).
+        """Builds a glossary from terms (source, target) or (source, target, note).
 
         Args:
           pairs: the terms.
-          first_counts: whether to use the first of several targets for a source; otherwise they
-            are an error.
+          first_counts: whether to use the first of several targets for a source; otherwise
+            several targets are an error.
 
         Raises:
           UserError: a term is invalid, or a source has several targets.
@@ -334,10 +334,9 @@ def tokens_of(text: str) -> list[WordToken]:
 
 def _keys(tokens: Sequence[WordToken]) -> list[tuple[str, bool]]:
     """Returns (text for comparison, whether a space precedes) for each token."""
-    ends = [token.start for token in tokens[:1]] + [token.end for token in tokens]
-    return [
-        (folded(token.text), token.start > end) for token, end in zip(tokens, ends, strict=False)
-    ]
+    ends_before = [token.start for token in tokens[:1]] + [token.end for token in tokens]
+    pairs = zip(tokens, ends_before, strict=False)
+    return [(folded(token.text), token.start > end_before) for token, end_before in pairs]
 
 
 def folded(text: str) -> str:
@@ -352,5 +351,5 @@ def has_capitals(text: str) -> bool:
 
 
 def _exact_words(term: Term, tokens: Sequence[WordToken]) -> tuple[str, ...]:
-    """Returns the words of a term whose case matters; for other terms, ()."""
+    """Returns the words of a term if their case matters, or ()."""
     return tuple(token.text for token in tokens) if has_capitals(term.source) else ()

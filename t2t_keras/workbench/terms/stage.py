@@ -77,7 +77,7 @@ def insert_term(match: Match, source: str, target: str, alignment: Alignment) ->
 
 
 def _candidate_spans(
-    match: Match, source: str, count: int, alignment: Alignment
+    match: Match, source: str, num_words: int, alignment: Alignment
 ) -> Iterator[tuple[int, int]]:
     """Yields the spans (first, end) of words that a term may replace; empty = insert there."""
     aligned = sorted(aligned_word_numbers(source, match, alignment))
@@ -85,14 +85,14 @@ def _candidate_spans(
     spans = [[word for _, word in run] for _, run in runs]
     for span in sorted(spans, key=len, reverse=True)[:2]:
         yield span[0], span[-1] + 1
-    # After the aligned words, or after the translation of the nearest preceding word.
+    # Insert after the aligned words, or after the translation of the nearest preceding word.
     end = aligned[-1] + 1 if aligned else 0
     for word in reversed(range(min(source_word_numbers(source, match), default=0))):
         if not end:
             end = max(
                 (target_word + 1 for number, target_word in alignment if number == word), default=0
             )
-    yield min(end, count), min(end, count)
+    yield min(end, num_words), min(end, num_words)
 
 
 def _insert(words: Sequence[str], first: int, end: int, term: str) -> tuple[list[str], ...]:
@@ -276,7 +276,7 @@ class _Sentence:
 
     @functools.cached_property
     def matches(self) -> list:
-        """The terms in it."""
+        """The terms of the glossary in `text`."""
         return self.draft.prepared.matches(self.text)
 
     @property

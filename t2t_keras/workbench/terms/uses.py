@@ -45,7 +45,7 @@ def same_stem(a: str, b: str) -> bool:
     Ignoring accents and case, their common prefix must have 60 % of the longer word's letters, and
     at least 3.
     """
-    a, b = _letters(a), _letters(b)
+    a, b = _unaccented(a), _unaccented(b)
     shared = _prefix_length(a, b)
     return shared >= max(_MIN_LETTERS, _MIN_SHARED_RATIO * max(len(a), len(b))) or a == b
 
@@ -58,15 +58,15 @@ def _prefix_length(a: str, b: str) -> int:
 
 def _is_form(word: str, target: str, source_words: Sequence[str]) -> bool:
     """Returns whether a word is a form of a term's target, rather than of its source."""
-    shared = _prefix_length(_letters(word), _letters(target))
+    shared = _prefix_length(_unaccented(word), _unaccented(target))
     return same_stem(word, target) and all(
-        _prefix_length(_letters(word), _letters(source_word)) <= shared
+        _prefix_length(_unaccented(word), _unaccented(source_word)) <= shared
         for source_word in source_words
     )
 
 
 @functools.lru_cache(1 << 16)
-def _letters(word: str) -> str:
+def _unaccented(word: str) -> str:
     """Returns a word in lower case, without accents."""
     letters = unicodedata.normalize("NFD", word.casefold())
     return "".join(sign for sign in letters if not unicodedata.combining(sign))
@@ -89,7 +89,7 @@ def find_uses(
       source: the text.
       matches: the terms in it.
       target: its translation.
-      alignment: alignment of their words; None = unknown: inflected forms are not found.
+      alignment: alignment of their words; None = unknown, so inflected forms are not found.
       anywhere: whether to find inflected forms anywhere, without an alignment.
     """
     words = _Words(target, [match.term.target for match in matches])
@@ -152,7 +152,7 @@ class _Words:
         if not words or len(words) > _MAX_FORM_WORDS:
             return False
         if anywhere:
-            candidates: Iterable[int] = self._by_stem.get(_letters(words[0])[:_MIN_LETTERS], ())
+            candidates: Iterable[int] = self._by_stem.get(_unaccented(words[0])[:_MIN_LETTERS], ())
         else:
             starts = (range(place - len(words) + 1, place + 1) for place in nearby)
             candidates = sorted(set(itertools.chain.from_iterable(starts)))
@@ -169,7 +169,7 @@ class _Words:
     def _by_stem(self) -> dict[str, list[int]]:
         numbers: dict[str, list[int]] = {}
         for number, token in enumerate(self.tokens):
-            numbers.setdefault(_letters(token.text)[:_MIN_LETTERS], []).append(number)
+            numbers.setdefault(_unaccented(token.text)[:_MIN_LETTERS], []).append(number)
         return numbers
 
     def _is_free(self, start: int, length: int) -> bool:
@@ -206,8 +206,8 @@ class _AlignedTokens:
         first = bisect.bisect_right(self._ends, match.start)
         end = bisect.bisect_left(self._starts, match.end)
         if (first, end) not in self._token_cache:
-            tokens = (self._tokens_by_word.get(word, ()) for word in range(first - 1, end + 1))
-            numbers = sorted(set(itertools.chain.from_iterable(tokens)))
+            aligned = (self._tokens_by_word.get(word, ()) for word in range(first - 1, end + 1))
+            numbers = sorted(set(itertools.chain.from_iterable(aligned)))
             self._token_cache[first, end] = numbers[:_MAX_NEAR]
         return self._token_cache[first, end]
 
