@@ -1,4 +1,4 @@
-"""HTML pages and figures of matplotlib, with one palette for their series."""
+"""Renders HTML pages and saves matplotlib figures; defines the colours of series and heads."""
 
 import difflib
 import importlib.util
@@ -24,7 +24,7 @@ DARK_COLORS = tuple("#8da4f1 #f0b980 #129715 #c73793 #eef23e #8c58e1 #a3e7ec #da
 
 
 def render(template: str, *, scripts: bool = False, **values: Any) -> str:
-    """Returns a page that loads nothing, see `t2t_keras.io.pages.render`.
+    """Returns a page that loads no other files, see `t2t_keras.io.pages.render`.
 
     Args:
       template: name of the template's file.
@@ -40,7 +40,7 @@ def render(template: str, *, scripts: bool = False, **values: Any) -> str:
 
 
 def changed_words(earlier: str, text: str) -> Iterator[tuple[str, bool]]:
-    """Yields (part, whether its words differ from an earlier text's) for the parts of a text.
+    """Yields the parts of a text, each with whether its words differ from an earlier text.
 
     An empty part stands for deleted words.
     """

@@ -16,10 +16,10 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.files import as_json, is_stream, sha256_of
 from t2t_keras.text.files import count_lines, is_blank, read_lines, read_text
 
-# Reasons in the file of scores for pairs without a score.
+# Reasons that replace missing scores in the file of scores.
 _BLANK_PAIR, _LONG_PAIR = "blank", "too long"
 _LINES_AT_ONCE = 100_000
-# Lines that the check of the languages samples.
+# Number of lines that the language check samples.
 _SAMPLED_LINES = 1000
 
 
@@ -83,8 +83,8 @@ def filter_pairs(
       source: UTF-8 text, one sentence a line.
       target: translations of the source, line by line.
       output: the pairs go to `<output>.<language>`, by the models' languages.
-      forward: translates the source's language to the target's.
-      backward: translates back.
+      forward: translates from the source's language to the target's.
+      backward: translates in the opposite direction.
       keep: share of the scored pairs to keep, the best first.
 
     Raises:
@@ -146,7 +146,7 @@ def _write_selected(
     selected: np.ndarray,
     provenance: Mapping[str, Any],
 ) -> None:
-    """Writes the pairs that `selected`, boolean [pairs], marks."""
+    """Writes the pairs for which `selected`, boolean [pairs], is true."""
     targets = read_text(Path(target))
 
     def select(sources: Sequence[str], number: int, _: object) -> tuple[dict, Counter]:
@@ -197,16 +197,16 @@ def _languages(
 def _count_pairs(source: str | Path, target: str | Path, languages: Mapping[str, str]) -> int:
     """Returns the number of pairs; raises `UserError` for empty, unequal or swapped files."""
     sides = Path(source), Path(target)
-    lines, target_lines = map(count_lines, sides)
-    if lines != target_lines:
+    num_lines, num_target_lines = map(count_lines, sides)
+    if num_lines != num_target_lines:
         raise UserError(
-            f"{source} has {lines:,} lines, {target} has {target_lines:,}: expected the same "
-            f"number.",
+            f"{source} has {num_lines:,} lines, {target} has {num_target_lines:,}: expected the "
+            f"same number.",
             code="unequal_counts",
         )
-    if not lines:
+    if not num_lines:
         raise UserError(f"{source} and {target} are empty. Give text.", code="no_text")
-    stride = 1 + lines // _SAMPLED_LINES
+    stride = 1 + num_lines // _SAMPLED_LINES
     sample = (
         [
             line.decode("utf-8", "replace")
@@ -217,7 +217,7 @@ def _count_pairs(source: str | Path, target: str | Path, languages: Mapping[str,
     name = f"the text in {source} and {target}"
     chunk = ExampleChunk(tuple(zip(*sample, strict=True)), first_line=1, corpus=name)
     check_direction([chunk], (languages["source"], languages["target"]))
-    return lines
+    return num_lines
 
 
 def _write_scores(
@@ -232,7 +232,7 @@ def _write_scores(
         }
     )
     manifest = read_manifest(output)
-    # Compare both models' entries: scores by one model do not serve for two.
+    # Compare both models' entries: scores by one model cannot replace scores by two.
     names = {*provenance, "forward", "backward"}
     if all(manifest.get(name) == provenance.get(name) for name in names):
         return

@@ -48,7 +48,7 @@ def shown_pieces(pieces: Sequence[str]) -> list[ShownPiece]:
     """
     result: list[ShownPiece] = []
     for number, piece in enumerate(pieces):
-        # Elsewhere, END is ordinary text.
+        # Anywhere but at the end, END is ordinary text.
         if (number, piece) in ((0, START), (len(pieces) - 1, END)):
             result.append(ShownPiece(piece or "start", joined=False, special=True))
             continue
@@ -80,7 +80,7 @@ class AttentionView:
     """One kind of attention, with its queries and keys as pieces."""
 
     queries: list[ShownPiece]  # In the decoder, the predicted pieces.
-    keys: list[ShownPiece]  # In the decoder's self-attention, its inputs: the start, then pieces.
+    keys: list[ShownPiece]  # In the decoder's self-attention, the inputs: the start, then pieces.
     weights: np.ndarray  # float32 [layers, heads, queries, keys]
 
 
@@ -112,7 +112,7 @@ _MAX_PAGE_BYTES = 2**28  # Browsers cannot hold much longer strings.
 
 
 def sentence_insights(translator: Translator, lines: Sequence[str]) -> Iterator[SentenceInsights]:
-    """Translates lines that are not blank, and yields them with their translations' attention.
+    """Translates lines, none of them blank; yields each with its hypotheses and attention.
 
     With `return_beams` in the translator's settings, all hypotheses are included.
 
@@ -151,7 +151,7 @@ def attention_page(sentences: Iterable[SentenceInsights]) -> str:
     each, 6 layers and 8 heads take 350 kB.
     """
     data = {
-        "sentences": list(map(_sentence, sentences)),
+        "sentences": list(map(_sentence_data, sentences)),
         "colors": len(LIGHT_COLORS),
         "dashes": DASHES,
         "weightSteps": _WEIGHT_STEPS,
@@ -159,7 +159,7 @@ def attention_page(sentences: Iterable[SentenceInsights]) -> str:
     return render("attention.html", scripts=True, title="Attention", data=data)
 
 
-def _sentence(sentence: SentenceInsights) -> dict[str, Any]:
+def _sentence_data(sentence: SentenceInsights) -> dict[str, Any]:
     best = sentence.hypotheses[0].text
     return {
         "source": sentence.source,
@@ -167,11 +167,11 @@ def _sentence(sentence: SentenceInsights) -> dict[str, Any]:
             {"score": hypothesis.score, "parts": [*changed_words(best, hypothesis.text)]}
             for hypothesis in sentence.hypotheses
         ],
-        "views": {kind: _view(attention_view(sentence.attention, kind)) for kind in KINDS},
+        "views": {kind: _view_data(attention_view(sentence.attention, kind)) for kind in KINDS},
     }
 
 
-def _view(view: AttentionView) -> dict[str, Any]:
+def _view_data(view: AttentionView) -> dict[str, Any]:
     layers, heads = view.weights.shape[:2]
     steps = np.rint(view.weights * _WEIGHT_STEPS).astype("<u2")
     return {
@@ -280,7 +280,7 @@ def _draw_head(axes: "matplotlib.axes.Axes", weights: np.ndarray, head: int, shi
     query_x, key_x = (_WORD_WIDTH * (words + 0.5) + shift for words in (queries, keys))
     axes.add_collection(
         LineCollection(
-            [[(top, _ROW_DISTANCE), (end, 0.0)] for top, end in zip(query_x, key_x, strict=True)],
+            [[(top, _ROW_DISTANCE), (low, 0.0)] for top, low in zip(query_x, key_x, strict=True)],
             linewidths=_MAX_THICKNESS * weights[queries, keys],
             colors=head_color(head),
             linestyles=(0, head_dashes(head)) if head_dashes(head) else "solid",

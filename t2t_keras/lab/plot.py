@@ -90,9 +90,9 @@ def run_curves(
         labels = folders
     curves: dict[str, list[Curve]] = collections.defaultdict(list)
     for folder, label in zip(folders, labels, strict=True):
-        kinds = _read_kinds(folder)
-        hours = _hours_by_step(folder, kinds) if over == "hours" else None
-        for kind, points_by_name in kinds.items():
+        curves_by_kind = _read_curves_by_kind(folder)
+        hours = _hours_by_step(folder, curves_by_kind) if over == "hours" else None
+        for kind, points_by_name in curves_by_kind.items():
             for name, points in points_by_name.items():
                 x, y = np.array(list(points.items()), np.float64).T
                 curves[name].append(Curve(label, kind, hours(x) if hours else x, y))
@@ -108,33 +108,33 @@ def run_curves(
     return {name: curves[name] for name in shown_names}
 
 
-def _read_kinds(run: str) -> dict[str, dict[str, dict[int, float]]]:
+def _read_curves_by_kind(run: str) -> dict[str, dict[str, dict[int, float]]]:
     """Returns the values of a run's curves by folder, such as "train", name and step."""
     if not RunConfig.exists(run):
         raise UserError(
             f"There is no run in {run}: expected the --output_dir of t2t-trainer.", code="no_run"
         )
     try:
-        kinds = {folder.name: read_curves(folder) for folder in sorted(Path(run).iterdir())}
+        curves = {folder.name: read_curves(folder) for folder in sorted(Path(run).iterdir())}
     except OSError as error:
         raise UserError(
             f"{error.filename} cannot be read: {error.strerror}.", code="not_read"
         ) from error
-    if not any(kinds.values()):
+    if not any(curves.values()):
         raise UserError(
             f"The run in {run} has no curves yet: t2t-trainer writes the first points after 100 "
             f"steps or an evaluation.",
             code="no_curves",
         )
-    return kinds
+    return curves
 
 
 def _hours_by_step(
-    run: str, kinds: Mapping[str, Mapping[str, Mapping[int, float]]]
+    run: str, curves_by_kind: Mapping[str, Mapping[str, Mapping[int, float]]]
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Returns a function from steps to hours of training."""
     seconds = {step: cost.seconds for step, cost in read_costs(run).items()}
-    for curves in kinds.values():
+    for curves in curves_by_kind.values():
         seconds |= curves.get(_SECONDS_CURVE, {})
     if not seconds:
         raise UserError(f"{run} has not recorded its hours: use --over=steps.", code="not_recorded")

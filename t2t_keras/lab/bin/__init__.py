@@ -1,1 +1,1 @@
-"""The commands of this wing."""
+"""The commands of the lab."""

@@ -5,7 +5,7 @@ t2t-compare --runs=runs/base,runs/student --split=test --format=html --output=st
 t2t-compare --runs=runs/base,runs/student --source=news.en --reference=news.de
 
 The first system is the baseline. A run translates the text, unless it has stored translations of
-it. p is the probability that equally good systems differ at least as much, by sacreBLEU's tests.
+it. p is the probability, by sacreBLEU's tests, that equally good systems differ at least so much.
 """
 
 import json
@@ -40,7 +40,7 @@ from t2t_keras.text.files import check_readable
 
 _FLAGS_OF_FILES = ("reference", "translations", "source")
 _FLAGS_OF_RUNS = ("split", "data_dir", "decode_hparams", "problem_config")
-_FORMATS = {
+_FORMATTERS = {
     "text": lambda comparison: printable(text_report(comparison)),
     "json": lambda comparison: json.dumps(as_json(comparison), indent=2, ensure_ascii=False),
     "html": comparison_page,
@@ -81,7 +81,7 @@ def define_flags(flags: Flags) -> None:
         "comet_python", "Python interpreter that has unbabel-comet; default: the running one"
     )
     flags.group("Output")
-    flags.choice("format", "Format of the report", tuple(_FORMATS), "text")
+    flags.choice("format", "Format of the report", tuple(_FORMATTERS), "text")
     flags.path("output", "File for the report; default: standard output")
     flags.group(HIDDEN)
     help_text = "Settings of the test set, such as newstest2014=filtered; all others are the runs'"
@@ -123,7 +123,7 @@ def run(flags: Flags) -> None:
         comet=comet,
         training_text=flags.training_text,
     )
-    content = _FORMATS[flags.format](comparison)
+    content = _FORMATTERS[flags.format](comparison)
     if not flags.output:
         print(content, file=sys.stdout if flags.format == "text" else product())
         return
@@ -132,7 +132,7 @@ def run(flags: Flags) -> None:
 
 
 def _check_combination(flags: Flags) -> None:
-    """Raises `UserError` if a flag is missing, or another flag excludes it."""
+    """Raises `UserError` if a required flag is missing, or given flags exclude each other."""
     flags_of_files = given_flags(flags, *_FLAGS_OF_FILES)
     refuse_alone(flags, {"comet_python": "comet_model"})
     if flags.runs:

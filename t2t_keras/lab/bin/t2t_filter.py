@@ -20,10 +20,10 @@ def define_flags(flags: Flags) -> None:
     flags.path("source", "Source text, one sentence a line")
     flags.path("target", "Translations of --source, line by line")
     flags.number("keep", "Share of the pairs to keep, the best first, as 0.7", 0)
-    flags.path("output", "Path of the written files, to which the languages are added")
+    flags.path("output", "Path of the written files without their endings, such as clean/web")
     flags.group("Models")
-    flags.path("forward", "Run that translates the source's language to the target's")
-    flags.path("backward", "Run that translates back")
+    flags.path("forward", "Run that translates in the direction from --source to --target")
+    flags.path("backward", "Run that translates in the opposite direction")
     define_engine(flags)
     define_decode_hparams(flags)
 

@@ -45,9 +45,9 @@ def run(flags: Flags) -> None:
 
     config = recorded_run(flags)
     sentences = _sentences(flags)
-    figure = _figure(flags, config.hparams, sentences)
+    layer_and_heads = _layer_and_heads(flags, config.hparams, sentences)
     page = Path(flags.page or Path(flags.output_dir) / "insights.html")
-    outputs = {"page": page} | ({"figure": Path(flags.figure)} if figure else {})
+    outputs = {"page": page} | ({"figure": Path(flags.figure)} if flags.figure else {})
     check_outputs(filter(None, [flags.output_dir, flags.sentences_from_file]), outputs.values())
     for name, path in outputs.items():
         if is_stream(path):
@@ -62,10 +62,10 @@ def run(flags: Flags) -> None:
     write_atomically(page, content)
     plural = "s" if len(sentences) > 1 else ""
     print(f"{page}: {len(sentences):,} sentence{plural}, {len(content) / 1e6:.2f} MB")
-    if figure:
+    if layer_and_heads:
         from t2t_keras.lab.insights import write_figure
 
-        layer, heads = figure
+        layer, heads = layer_and_heads
         view = attention_view(first.attention, flags.figure_kind)
         missing = write_figure(flags.figure, view, layer, heads)
         head_list = ", ".join(map(str, heads))
@@ -86,12 +86,12 @@ def _sentences(flags: Flags) -> list[str]:
         raise UserError(
             f"{flags.sentences_from_file or '--sentence'} is blank: expected text.", code="blank"
         )
-    if blank := len(lines) - len(sentences):
-        print(f"{blank:,} blank lines were skipped.")
+    if num_blank := len(lines) - len(sentences):
+        print(f"{num_blank:,} blank lines were skipped.")
     return sentences
 
 
-def _figure(
+def _layer_and_heads(
     flags: Flags, hparams: HParams, sentences: Sequence[str]
 ) -> tuple[int, list[int]] | None:
     """Returns the layer and the heads of the figure, checked; None without --figure."""
@@ -107,8 +107,8 @@ def _figure(
         )
     from t2t_keras.lab.insights import check_figure
 
-    encoder, decoder = hparams.depths()
-    num_layers = encoder if flags.figure_kind == "encoder" else decoder
+    encoder_depth, decoder_depth = hparams.depths()
+    num_layers = encoder_depth if flags.figure_kind == "encoder" else decoder_depth
     layer = num_layers - 1 if flags.figure_layer is None else flags.figure_layer
     try:
         heads = [int(head) for head in flags.figure_heads.split(",") if flags.figure_heads]

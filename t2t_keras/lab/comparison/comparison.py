@@ -213,9 +213,9 @@ def word_splitter(tokenize: str, lowercase: bool) -> Callable[[str], list[str]]:
 def by_length(text: TranslatedText, tokenize: str, lowercase: bool) -> list[Bucket]:
     """Returns BLEU and chrF ("bleu", "chrf") by the number of words in the reference."""
     split = word_splitter(tokenize, lowercase)
-    lines: dict[int, list[int]] = {}
+    by_bucket: dict[int, list[int]] = {}
     for number, reference in enumerate(text.references):
-        lines.setdefault(_bucket_index(_LENGTHS, len(split(reference))), []).append(number)
+        by_bucket.setdefault(_bucket_index(_LENGTHS, len(split(reference))), []).append(number)
     metrics = {
         "bleu": BLEU(tokenize=tokenize, lowercase=lowercase, force=True),
         "chrf": CHRF(lowercase=lowercase),
@@ -230,13 +230,13 @@ def by_length(text: TranslatedText, tokenize: str, lowercase: bool) -> list[Buck
     return [
         Bucket(
             _range_label(_LENGTHS, bucket),
-            len(lines[bucket]),
+            len(numbers),
             {
-                name: [score(metric, system, lines[bucket]) for system in text.systems]
+                name: [score(metric, system, numbers) for system in text.systems]
                 for name, metric in metrics.items()
             },
         )
-        for bucket in sorted(lines)
+        for bucket, numbers in sorted(by_bucket.items())
     ]
 
 
@@ -300,7 +300,7 @@ def sentence_differences(text: TranslatedText, lowercase: bool) -> list[Differen
     labels, limits = _point_ranges()
     baseline, differences = text.systems[0].translations, []
 
-    def sentence(line: int, system: int) -> DifferentSentence:
+    def compare_line(line: int, system: int) -> DifferentSentence:
         return DifferentSentence(
             int(line) + 1,
             text.sources[line] if text.sources else None,
@@ -316,7 +316,7 @@ def sentence_differences(text: TranslatedText, lowercase: bool) -> list[Differen
         best = [line for line in order[:_MAX_SHOWN_SENTENCES] if points[line] > 0]
         order = np.argsort(points, kind="stable")
         worst = [line for line in order[:_MAX_SHOWN_SENTENCES] if points[line] < 0]
-        gains, losses = ([sentence(line, number) for line in lines] for lines in (best, worst))
+        gains, losses = ([compare_line(line, number) for line in lines] for lines in (best, worst))
         counts = np.bincount(np.digitize(points, limits), minlength=len(labels)).tolist()
         better, worse = int(np.sum(points > 0)), int(np.sum(points < 0))
         counts = dict(zip(labels, counts, strict=True))
@@ -341,9 +341,9 @@ def _point_ranges() -> tuple[list[str], list[float]]:
     """Returns the labels of differences from worst to best, and the limits between them."""
     outer = f"{_POINTS[-1]} or more"
     inner = [f"{low} to {high}" for low, high in zip((0, *_POINTS), _POINTS, strict=False)]
-    sides = [outer, *reversed(inner)]
-    labels = [f"{label} worse" for label in sides] + [f"{label} better" for label in sides[::-1]]
-    labels.insert(len(sides), "equal")
+    ranges = [outer, *reversed(inner)]
+    labels = [f"{label} worse" for label in ranges] + [f"{label} better" for label in ranges[::-1]]
+    labels.insert(len(ranges), "equal")
     tiny = float(np.nextafter(0, 1))
     # np.digitize: limits[i - 1] <= x < limits[i].
     limits = [-float(point) for point in reversed(_POINTS)] + [0.0, tiny, *map(float, _POINTS)]

@@ -67,7 +67,7 @@ def shown_score(score: SystemScore, digits: int) -> list[str]:
 
 
 class Cost(NamedTuple):
-    """Seconds or sizes of the systems.
+    """One kind of cost, such as training time, of all systems.
 
     Attributes:
       heading: heading of the values.
@@ -106,8 +106,8 @@ def _with_unit(number: float | None, unit: str) -> str:
 def _cost_table(systems: Sequence[System]) -> Iterator[str]:
     columns: dict[str, Sequence[str]] = {"system": [system.name for system in systems]}
     for cost in costs(systems):
-        both = {cost.heading: cost.values, cost.hardware_heading: cost.hardware}
-        columns |= {heading: column for heading, column in both.items() if any(column)}
+        cost_columns = {cost.heading: cost.values, cost.hardware_heading: cost.hardware}
+        columns |= {heading: column for heading, column in cost_columns.items() if any(column)}
     if len(columns) > 1:
         yield _table([*columns], list(zip(*columns.values(), strict=True)), num_left=1)
 
@@ -162,7 +162,7 @@ def _difference_parts(comparison: Comparison, differences: Differences) -> Itera
 _HEIGHT = 30
 _SERIES_DISTANCE = 5
 _MARGIN = 7  # Margin on either side, in percent of the width.
-# Shapes of the series around 0, which distinguish them without colours.
+# Markers, centred at 0, whose shapes distinguish the series without colours.
 _SHAPES = (
     "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0",
     "M-4.5 -4.5h9v9h-9z",

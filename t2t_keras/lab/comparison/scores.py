@@ -228,7 +228,7 @@ def score_systems(
 
 
 def _metric_makers(tokenize: str, lowercase: bool) -> dict[str, Callable[[Sequence], Metric]]:
-    """Returns constructors of sacreBLEU's metrics, which take the references."""
+    """Returns constructors of sacreBLEU's metrics; each takes the references."""
     return {
         # sacreBLEU warns of text that looks tokenised; "none" declares that it is.
         "bleu": lambda references: BLEU(
@@ -258,11 +258,11 @@ def _test_systems(
         signatures, scores = test()
     results = {}
     for name, label in zip(metrics, test.metrics, strict=True):
-        baseline, *others_results = (
+        baseline, *other_results = (
             result for result in scores[label] if isinstance(result, Result)
         )
         system_scores = [_system_score(baseline)]
-        system_scores += [_system_score(result, baseline) for result in others_results]
+        system_scores += [_system_score(result, baseline) for result in other_results]
         results[name] = MetricScores(
             name, label, signatures[label].format(), name not in _LOWER_IS_BETTER, system_scores
         )
@@ -293,12 +293,12 @@ def _seeded(seed: int | None) -> Iterator[None]:
 
 
 def _score_registered(name: str, text: TranslatedText) -> MetricScores:
-    baseline, *compared = (
+    baseline, *others = (
         float(METRICS[name](system.translations, text.references, text.sources))
         for system in text.systems
     )
     scores = [SystemScore(baseline)]
-    scores += [SystemScore(value, difference=value - baseline) for value in compared]
+    scores += [SystemScore(value, difference=value - baseline) for value in others]
     return MetricScores(name, name, "", None, scores)
 
 
@@ -360,7 +360,7 @@ def _compute_comet(
         samples_file, scores_file = Path(folder) / "samples.json", Path(folder) / "scores.json"
         samples_file.write_text(json.dumps(samples), "utf-8")
         process = subprocess.run(
-            # -I keeps this package off its path.
+            # -I keeps this package off the interpreter's path.
             [python, "-I", _COMET_SCRIPT, model, samples_file, scores_file],
             env=environment,
             stdout=subprocess.DEVNULL,

@@ -115,7 +115,7 @@ def read_files(
     source: str | Path = "",
     names: Sequence[str] = (),
 ) -> TranslatedText:
-    """Returns the text in files; the first translations are the baseline's.
+    """Reads a text and its translations from files; the first translations are the baseline's.
 
     Raises:
       UserError: a file cannot be read or is not UTF-8, or see `TranslatedText`.
@@ -130,7 +130,7 @@ def read_files(
 
 
 def system_names(paths: Sequence[str | Path], names: Sequence[str] = ()) -> list[str]:
-    """Returns a name for each path; default: the shortest ends of the paths that differ.
+    """Returns a name for each path; by default, the shortest path endings that all differ.
 
     Raises:
       UserError: the numbers of names and paths differ.
@@ -169,7 +169,7 @@ class _Run(NamedTuple):
 
     @property
     def modified_at(self) -> float:
-        """Time when its weights were written, in seconds of the epoch."""
+        """Time when the weights were written, in seconds since 1970."""
         return max(file.stat().st_mtime for file in self.model.files())
 
 
@@ -187,9 +187,9 @@ def read_runs(
 ) -> TranslatedText:
     """Returns runs' translations of a text, or of the dev or test set that they share.
 
-    Uses translations by the newest checkpoint, as t2t-decoder or t2t-translate-all stored them. A
-    run without them translates, and stores its translations like t2t-decoder. A run may also be an
-    export for CTranslate2.
+    Uses the newest checkpoint's translations if t2t-decoder or t2t-translate-all has stored them.
+    Otherwise the run translates, and stores the translations like t2t-decoder. A run may also be
+    an export for CTranslate2.
 
     Args:
       runs: folders of runs or exports; the first is the baseline.
@@ -198,8 +198,8 @@ def read_runs(
       problem_config: settings of the test set that differ from the runs'.
       decode_hparams: decoding settings that differ from those of the runs' problems.
       names: names of the systems; default: from the paths.
-      source: file of another text to translate; "" = the set.
-      reference: file of its reference.
+      source: file of a text to translate instead of the set; "" = the set.
+      reference: file of the reference for `source`.
       translations: files with other systems' translations of the text, listed after the runs.
 
     Raises:
@@ -211,9 +211,9 @@ def read_runs(
     opened_runs = [_open_run(Path(path), problem_config, decode_hparams) for path in runs]
     text_files = [(Path(source), Path(reference))] * len(runs)
     if not source:
-        text_files = [_set_files(run.config, split, data_dir) for run in opened_runs]
+        text_files = [_dataset_files(run.config, split, data_dir) for run in opened_runs]
     references = _shared_references(opened_runs, [file for _, file in text_files], split)
-    # Check everything before a run translates, with the references in place of its translations.
+    # Check everything before a run translates; the references stand in for its translations.
     lines = [references] * len(runs) + [read_text(Path(path)) for path in translations]
     systems = list(map(System, names, lines, map(str, (*runs, *translations))))
     source_file, reference_file = text_files[0]
@@ -232,7 +232,7 @@ def read_runs(
 
 
 def _text_name(config: RunConfig, split: str, source: str | Path) -> str:
-    """Returns the name of a text in the names of its translations."""
+    """Returns the part of translations' file names that identifies the text."""
     if not source:
         return f"{config.problem.name}.{split}"
     # The checksum distinguishes texts of the same name.
@@ -255,8 +255,8 @@ def _check_arguments(systems: Sequence[str | Path], texts: Sequence[str | Path])
             )
 
 
-def _set_files(config: RunConfig, split: str, data_dir: str | Path) -> tuple[Path, Path]:
-    """Returns the files of sources and references of a run's dev or test set."""
+def _dataset_files(config: RunConfig, split: str, data_dir: str | Path) -> tuple[Path, Path]:
+    """Returns the source and reference files of a run's dev or test set."""
     return open_generated(config.problem, data_dir or config.data_dir, True).text_paths(split)
 
 
@@ -324,12 +324,12 @@ def _make_system(name: str, run: _Run, text: str, source: Path) -> System:
         cost.hardware if cost else "",
         manifest.get("seconds"),
         manifest.get("hardware", "") if manifest.get("seconds") else "",
-        sum(part.stat().st_size for part in run.model.files()) / 1e6,
+        sum(path.stat().st_size for path in run.model.files()) / 1e6,
     )
 
 
 def _find_translations(run: _Run, text: str, source: Path, output: Path) -> Path | None:
-    """Returns the file of the newest checkpoint's translations with these settings, or None."""
+    """Returns the file of the newest checkpoint's translations with the run's settings, or None."""
     stages = stage_settings(line_stages(run.decoding, run.config.problem))
     expected = as_json(dataclasses.asdict(run.decoding) | {"stages": stages, "prefixes": ""})
     expected |= {"ensemble": [], "forbidden": [], "source": sha256_of(source)}
@@ -339,16 +339,16 @@ def _find_translations(run: _Run, text: str, source: Path, output: Path) -> Path
         return output
     step = step_of((run.model.checkpoint_identity or {}).get("checkpoint", ""))
     folder = run.path / "translations"
-    settings, translations = folder / f"{text}.json", folder / f"{text}-{step}"
-    if run.engine or not (settings.is_file() and translations.is_file()):
+    settings_file, translations = folder / f"{text}.json", folder / f"{text}-{step}"
+    if run.engine or not (settings_file.is_file() and translations.is_file()):
         return None
     is_newest = translations.stat().st_mtime >= run.modified_at
-    is_alike = is_newest and read_json(settings, _ADVICE).items() >= expected.items()
-    return translations if is_alike else None
+    is_reusable = is_newest and read_json(settings_file, _ADVICE).items() >= expected.items()
+    return translations if is_reusable else None
 
 
 def _is_made_by(manifest: Mapping[str, Any], run: _Run) -> bool:
-    """Returns whether a run's checkpoint made translations, even if the run has moved."""
+    """Returns whether translations are by a run's checkpoint, even if the run has moved."""
     recorded, current = (
         (Path(checkpoint.get("checkpoint", "")).name, checkpoint.get("digest"))
         for checkpoint in (manifest, run.model.checkpoint_identity or {})

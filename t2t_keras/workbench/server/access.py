@@ -19,10 +19,10 @@ from t2t_keras.workbench.server.requests import ApiError
 
 _LOG = logging.getLogger("t2t_keras.server")
 
-# Beyond this number, the least recently used buckets are dropped.
+# Beyond this number of clients, the least recently used rate-limit buckets are dropped.
 _MAX_BUCKETS = 10_000
 _SECONDS_BETWEEN_SAVES = 60.0
-# A changed file of keys is read once it has stopped changing, as it may be incomplete until then.
+# A changed key file is reread only after this time without changes: earlier it may be incomplete.
 _SECONDS_UNCHANGED = 3.0
 _SECONDS_BETWEEN_CHECKS = 1.0
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
@@ -47,7 +47,7 @@ def network_of(address: str) -> str:
 
 
 class ApiKey(NamedTuple):
-    """A key's name and limits; 0 = the server's default rate, or no monthly quota."""
+    """A key's name and limits. A rate of 0 is the server's default; a quota of 0 is no quota."""
 
     name: str
     requests_per_minute: int = 0
@@ -58,7 +58,7 @@ class Client(NamedTuple):
     """The sender of a request.
 
     Attributes:
-      identity: identifies the owner of glossaries and files; a hash, which hides the key.
+      identity: hash that identifies the owner of glossaries and files, and hides the key.
       name: name in the log.
       key: limits of the client.
     """
@@ -74,13 +74,13 @@ ANYONE = Client("", "", ApiKey(""))
 class ApiKeys:
     """Keys from a file; a line has key, name, requests per minute and characters per month.
 
-    Tabs separate them. A limit that is empty or 0 means the server's rate, or no quota. Lines that
-    start with # are comments. The file is reread when its content has changed and is no longer
-    being written.
+    Tabs separate the columns. An empty or 0 rate means the server's rate; an empty or 0 number of
+    characters means no quota. Lines that start with # are comments. The file is reread when its
+    content has changed and is no longer being written.
 
     Args:
       path: the file.
-      clock: monotonic seconds.
+      clock: returns monotonic seconds.
 
     Raises:
       UserError: the file cannot be read, or a line has another format.
@@ -161,10 +161,10 @@ class Access:
 
     Args:
       keys: the known keys; None = any key is accepted, and none is needed.
-      requests_per_minute: limit of an address, or of a key without its own limit; 0 = no limit.
+      requests_per_minute: limit for an address, or for a key without its own limit; 0 = no limit.
       usage_file: stores the counts; None = they stay in memory only.
-      clock: monotonic seconds.
-      calendar: the current date in UTC.
+      clock: returns monotonic seconds.
+      calendar: returns the current date in UTC.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class Access:
         self._calendar = calendar
         self._keys, self._requests_per_minute = keys, requests_per_minute
         self._usage_file, self._clock = usage_file, clock
-        self._buckets: dict[str, tuple[float, float]] = {}  # by owner: requests left, and when
+        self._buckets: dict[str, tuple[float, float]] = {}  # by owner: tokens, and when counted
         self._month, self._usage = self._this_month(), dict[str, int]()
         if usage_file and usage_file.exists():
             advice = "Remove it: the counts of characters then start over."
@@ -220,15 +220,15 @@ class Access:
         if not limit:
             return
         now = self._clock()
-        old_tokens, since = self._buckets.pop(owner, (float(limit), now))
-        tokens = min(old_tokens + (now - since) * limit / 60, limit)
+        old_tokens, counted_at = self._buckets.pop(owner, (float(limit), now))
+        tokens = min(old_tokens + (now - counted_at) * limit / 60, limit)
         # Reinserted at the end: the first buckets are the least recently used.
         self._buckets[owner] = (tokens - 1 if tokens >= 1 else tokens, now)
         while len(self._buckets) > _MAX_BUCKETS:
             del self._buckets[next(iter(self._buckets))]
         if tokens < 1:
-            wait = math.ceil((1 - tokens) * 60 / limit)
-            raise ApiError(429, f"Too many requests: more than {limit} in a minute", wait)
+            seconds = math.ceil((1 - tokens) * 60 / limit)
+            raise ApiError(429, f"Too many requests: more than {limit} in a minute", seconds)
 
     def characters_this_month(self, client: Client) -> int:
         """Returns the number of characters charged to a client this month."""
@@ -244,7 +244,7 @@ class Access:
         """Counts the characters of a request.
 
         Raises:
-          ApiError: 456, they exceed the key's monthly quota.
+          ApiError: 456, the characters exceed the key's monthly quota.
         """
         characters_used = self.characters_this_month(client) + characters
         if 0 < client.key.characters_per_month < characters_used:

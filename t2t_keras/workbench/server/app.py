@@ -42,12 +42,12 @@ from t2t_keras.workbench.server.requests import (
 from t2t_keras.workbench.server.service import Metrics, TranslationService
 
 _FILE_ROUTES = ("/translate_file", "/v2/document")
-# In a form with a file, the key must be in these first bytes, unless it is in the head.
-_MAX_BEFORE_KEY = MEBIBYTE
-# Maximum bytes of unanswered requests: of all addresses, and of one.
+# A form with a file must have its key within these first bytes, unless the key is in the head.
+_MAX_BYTES_BEFORE_KEY = MEBIBYTE
+# Maximum bytes of unanswered requests: in total, and for each address.
 _MAX_HELD_BYTES, _MAX_HELD_BYTES_PER_ADDRESS = 1 << 30, 256 * MEBIBYTE
 
-# Keys in bodies. Bounded repetitions make a search take linear time.
+# Patterns of keys in bodies. Bounded repetitions make a search take linear time.
 _FORM_KEY = re.compile(rb"(?:^|&)(?:api_key|auth_key)=([^&]{1,1000})")
 _JSON_KEY = re.compile(
     rb'"(?:api_key|auth_key)"\s{0,16}:\s{0,16}("(?:[^"\\\x00-\x1f]|\\.){1,1000}")'
@@ -92,7 +92,7 @@ class Body:
     """The body of a request, as ASGI's `receive`.
 
     Raises:
-      ApiError: by a call, if the body is too large, or a required key is missing or invalid.
+      ApiError: when called, if the body is too large, or a required key is missing or invalid.
     """
 
     def __init__(self, bodies: Bodies, scope: Scope, receive: Receive):
@@ -115,7 +115,7 @@ class Body:
     async def __call__(self) -> Message:
         """Returns the next message of ASGI."""
         if self._bytes_left < 0:
-            raise _too_large(self._limit)
+            raise _size_error(self._limit)
         if not self._is_key_checked:
             await self._check_key()
         return self._to_replay.popleft() if self._to_replay else await self._next()
@@ -125,7 +125,7 @@ class Body:
         size = len(message.get("body", b""))
         self._bytes_left -= size
         if self._bytes_left < 0:
-            raise _too_large(self._limit)
+            raise _size_error(self._limit)
         if size:
             self._held_bytes += size
             self._bodies.hold(self._address, size)
@@ -152,8 +152,8 @@ class Body:
         self._is_key_checked = True
 
     async def _first_bytes(self) -> bytes:
-        """Returns the body, or the start of a file, to search for a key; replays it later."""
-        limit = _MAX_BEFORE_KEY if self._scope["path"] in _FILE_ROUTES else self._limit
+        """Returns the body, or the start of a file upload, for the key search; replays it later."""
+        limit = _MAX_BYTES_BEFORE_KEY if self._scope["path"] in _FILE_ROUTES else self._limit
         body, has_more = bytearray(), True
         while has_more and len(body) < limit:
             message = await self._next()
@@ -196,7 +196,7 @@ def _max_bytes(path: str, config: ServerConfig) -> int:
     return 12 * config.max_characters + MEBIBYTE
 
 
-def _too_large(limit: int) -> ApiError:
+def _size_error(limit: int) -> ApiError:
     return ApiError(413, f"Request entity too large: expected at most {limit:,} bytes")
 
 

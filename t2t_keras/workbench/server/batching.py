@@ -20,14 +20,14 @@ from t2t_keras.workbench.server.requests import Budget, JobEndedError
 # Scoring this many sentences costs as much as one search.
 _SCORED_PER_SEARCH = 8
 _MAX_SCORED = 256  # sentences at a time, because attention needs memory
-# A function of lines, their options and the batch; returns a result for each line.
+# Takes lines, their options and the batch; returns a result for each line.
 Translate = Callable[[list[str], Any, "Batch"], Sequence[Any]]
 
 # Maximum lines and characters of one client in a batch with other clients.
 _MAX_SHARED_LINES, _MAX_SHARED_CHARACTERS = 8, 2_000
-# A batch is long if a client exceeds that maximum, or if the batch is mostly one client's and needs
-# more searches than this. Long batches delay only their own clients. They search for few sentences
-# at a time, and for fewer while other clients have work.
+# A batch is long if one client exceeds that maximum, or if most of the batch is one client's and it
+# needs more searches than this. A long batch delays only its own clients. It searches for few
+# sentences at a time, and for fewer while other clients have work.
 _MAX_SHORT_SEARCHES = 4
 _ROWS_ALONE, _ROWS_AMONG_OTHERS = 64, 2
 _MAX_LONG_BATCHES = 6  # concurrent long batches, in addition to `at_once` others
@@ -40,7 +40,7 @@ class QueueFullError(Exception):
 class Shares:
     """How much each client with work has used the machine.
 
-    A new or returning client starts at the lowest use of the others, so idle time earns no credit.
+    New and returning clients start at the others' lowest use or above: idle time earns no credit.
     """
 
     def __init__(self) -> None:
@@ -122,8 +122,8 @@ class Turns:
     def _grant(self) -> None:
         """Grants the free turns.
 
-        Waiters must not decide who is first: the order changes while they wake up, and all of them
-        might leave the turn to another.
+        Waiters must not decide themselves who is first: the order changes while they wake up, and
+        each might leave the turn to another.
         """
         while self._free and self._waiting:
             first = min(self._waiting, key=lambda waiter: self._shares.rank(waiter.clients))
@@ -135,7 +135,7 @@ class Turns:
 
 @dataclasses.dataclass(eq=False)
 class _Job:
-    """Lines of one request. `runs_alone`: its batch has failed, and it runs again by itself."""
+    """Lines of one request. `runs_alone`: a shared batch failed, so the job is retried alone."""
 
     lines: list[str]
     options: Hashable
@@ -149,12 +149,12 @@ class _Job:
 
     @property
     def size(self) -> int:
-        """Characters plus lines: its weight in the cost of a batch."""
+        """Characters plus lines: the job's weight when a batch's cost is divided."""
         return sum(map(len, self.lines)) + len(self.lines)
 
     @property
-    def bulk(self) -> float:
-        """Its size as a fraction of a client's maximum in a batch with other clients."""
+    def fraction_of_limit(self) -> float:
+        """The job's size as a fraction of a client's maximum in a batch with other clients."""
         return max(len(self.lines) / _MAX_SHARED_LINES, self.size / _MAX_SHARED_CHARACTERS)
 
 
@@ -163,7 +163,7 @@ class Batch:
 
     Args:
       jobs: jobs with the same options.
-      shares: use of the machine by each client.
+      shares: how much each client has used the machine.
       turns: limits searches.
       changed: condition that guards the shares and turns.
     """
@@ -175,17 +175,17 @@ class Batch:
         total_size = sum(job.size for job in jobs)
         self._job_shares = [job.size / max(total_size, 1) for job in jobs]
         self.client_shares: dict[str, float] = collections.defaultdict(float)
-        bulk_by_client: dict[str, float] = collections.defaultdict(float)
+        totals: dict[str, float] = collections.defaultdict(float)
         for job, share in zip(jobs, self._job_shares, strict=True):
             self.client_shares[job.client] += share
-            bulk_by_client[job.client] += job.bulk
-        self._is_large = max(bulk_by_client.values()) > 1
+            totals[job.client] += job.fraction_of_limit
+        self._is_large = max(totals.values()) > 1
         self._num_searches = self._num_waiting = self._num_searching = 0
         self._since: float | None = None
 
     @property
     def is_long(self) -> bool:
-        """Whether it is large, or has many searches and is mostly one client's."""
+        """Whether the batch is large, or needs many searches and is mostly one client's."""
         has_many_searches = self._num_searches > _MAX_SHORT_SEARCHES
         return self._is_large or (has_many_searches and max(self.client_shares.values()) > 0.5)
 
@@ -198,7 +198,7 @@ class Batch:
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Charges the time of the block to its clients' shares and its jobs' budgets."""
+        """Charges the time of the block to the clients' shares and the jobs' budgets."""
         self._update()
         try:
             yield
@@ -210,7 +210,7 @@ class Batch:
         """Waits for a turn to search for this number of sentences, and holds it.
 
         Raises:
-          JobEndedError: all its jobs have ended.
+          JobEndedError: all jobs of the batch have ended.
         """
         for job, share in zip(self.jobs, self._job_shares, strict=True):
             job.budget.count_searches(num_sentences * share)
@@ -225,7 +225,7 @@ class Batch:
                 self._update(searching=-1)
 
     def _update(self, waiting: int = 0, searching: int = 0, ends: bool = False) -> None:
-        """Charges the time since the last update, unless all work waited; then counts changes."""
+        """Charges the time since the last update, unless all work waited; then adds the changes."""
         now = time.monotonic()
         with self._changed:
             was_long = self.is_long
@@ -328,7 +328,7 @@ class Batcher:
     ) -> concurrent.futures.Future[list[Any]]:
         """Returns the result of `translate` as a future, for threads.
 
-        A job that `may_wait` is accepted even if the queue is full.
+        With `may_wait`, the job is accepted even if the queue is full.
         """
         job = _Job(list(lines), options, budget or Budget())
         job.budget.check()
@@ -364,7 +364,7 @@ class Batcher:
                 job.budget.end(code, text)
 
     def close(self, seconds: float | None = None) -> None:
-        """Stops the threads after all jobs, but waits at most this number of seconds."""
+        """Stops the threads when all jobs are done; waits at most this number of seconds."""
         with self._changed:
             self._is_open = False
             self._changed.notify_all()
@@ -377,8 +377,8 @@ class Batcher:
             start = time.perf_counter()
             failed_jobs = self._run(batch)
             if not failed_jobs:
-                lines = sum(len(job.lines) for job in batch.jobs)
-                self._observe(lines, time.perf_counter() - start)
+                num_lines = sum(len(job.lines) for job in batch.jobs)
+                self._observe(num_lines, time.perf_counter() - start)
             with self._changed:
                 for job in reversed(failed_jobs):
                     job.runs_alone = True
@@ -416,7 +416,7 @@ class Batcher:
     def _take_with_others(self, first: _Job) -> list[_Job]:
         """Takes a job from the queue, with other jobs that fit into its batch."""
         jobs, room = [first], 0 if first.runs_alone else self._max_lines - len(first.lines)
-        bulk_by_client = collections.defaultdict(float, {first.client: first.bulk})
+        totals = collections.defaultdict(float, {first.client: first.fraction_of_limit})
         for client in sorted(self._jobs, key=lambda name: self._shares.rank([name])):
             skipped_jobs: collections.deque[_Job] = collections.deque()
             may_follow = True
@@ -425,10 +425,10 @@ class Batcher:
                     continue
                 if job.options != first.options:
                     skipped_jobs.append(job)
-                elif may_follow and len(job.lines) <= room and _may_join(bulk_by_client, job):
+                elif may_follow and len(job.lines) <= room and _may_join(totals, job):
                     jobs.append(job)
                     room -= len(job.lines)
-                    bulk_by_client[job.client] += job.bulk
+                    totals[job.client] += job.fraction_of_limit
                 else:
                     skipped_jobs.append(job)
                     may_follow = False  # Later jobs of the client must not overtake it.
@@ -441,9 +441,9 @@ class Batcher:
         deadline = time.monotonic() + self._max_wait
         while self._is_open and (first := self._first_job()):
             jobs = itertools.chain(*self._jobs.values())
-            lines = sum(len(job.lines) for job in jobs if job.options == first.options)
+            num_lines = sum(len(job.lines) for job in jobs if job.options == first.options)
             seconds_left = deadline - time.monotonic()
-            if lines >= self._max_lines or seconds_left <= 0:
+            if num_lines >= self._max_lines or seconds_left <= 0:
                 break
             self._changed.wait(seconds_left)
 
@@ -460,7 +460,7 @@ class Batcher:
             return []
         except BaseException as error:  # Any error must be reported to its request.
             if len(jobs) > 1:
-                return jobs  # One request's lines must not fail the others'.
+                return jobs  # One request's lines must not make others fail.
             jobs[0].future.set_exception(error)
             return []
         for job in jobs:
@@ -469,18 +469,18 @@ class Batcher:
         return []
 
 
-def _may_join(bulk_by_client: Mapping[str, float], job: _Job) -> bool:
-    """Returns whether a job may join a batch, which must stay one client's or small for all.
+def _may_join(totals: Mapping[str, float], job: _Job) -> bool:
+    """Returns whether a job may join: all jobs are one client's, or no client exceeds its maximum.
 
     Args:
-      bulk_by_client: total `_Job.bulk` of each client in the batch.
+      totals: sum of `_Job.fraction_of_limit` for each client in the batch.
       job: a job with the same options.
     """
     if job.runs_alone:
         return False
-    if bulk_by_client.keys() == {job.client}:
+    if totals.keys() == {job.client}:
         return True
-    return max(bulk_by_client.values()) <= 1 and bulk_by_client.get(job.client, 0.0) + job.bulk <= 1
+    return max(totals.values()) <= 1 and totals.get(job.client, 0.0) + job.fraction_of_limit <= 1
 
 
 def _may_begin(job: _Job) -> bool:

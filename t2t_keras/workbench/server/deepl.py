@@ -94,7 +94,7 @@ async def translate(call: Call) -> dict[str, Any]:
     text_format = parameters.choice("tag_handling", ("html", "xml"), "text")
     splitting = _SPLITTINGS[parameters.choice("split_sentences", tuple(_SPLITTINGS), "1")]
     pairs = await _read_pairs(call, texts, text_format)
-    # A glossary needs a source language, so all pairs are equal.
+    # With a glossary, the request must name the source language, so all pairs are equal.
     glossary = await requested_glossary(call, pairs[0])
     options = _read_options(parameters, text_format, glossary)
     translations = await call.translate(pairs, texts, options, splitting)
@@ -115,7 +115,7 @@ async def translate(call: Call) -> dict[str, Any]:
 
 
 async def _read_pairs(call: Call, texts: Sequence[str], text_format: str) -> list[Pair]:
-    """Returns the pair of each text; a text without a model gets the pair of all texts together."""
+    """Returns the pair of each text; if that has no model, the pair of all texts together."""
     pairs = [await read_pair(call, texts, text_format)] * len(texts)
     if not call.parameters.text("source_lang") and len(texts) > 1:
         for number, text in enumerate(texts):
@@ -267,7 +267,7 @@ async def requested_glossary(call: Call, pair: Pair) -> Glossary | None:
 
 
 async def list_language_pairs(call: Call) -> dict[str, Any]:
-    """Lists the supported language pairs of glossaries."""
+    """Lists the language pairs that glossaries may have."""
     pairs = sorted({glossary_pair(*pair) for pair in call.context.service.models})
     return {"supported_languages": [_language_pair(pair) for pair in pairs]}
 
@@ -283,7 +283,7 @@ async def create_glossary(call: Call) -> dict[str, Any]:
 
 
 async def list_glossaries(call: Call) -> dict[str, Any]:
-    """Lists the client's glossaries; in v2, those with one dictionary."""
+    """Lists the client's glossaries; in v2, only those with one dictionary."""
     owned = call.context.glossaries.owned_by(call.client.identity)
     visible = [glossary for glossary in owned if _is_visible(call, glossary)]
     return {"glossaries": [_describe(call, glossary) for glossary in visible]}

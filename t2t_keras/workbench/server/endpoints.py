@@ -1,4 +1,4 @@
-"""Shared by the routes of all APIs: access, limits, languages, and charged translation."""
+"""Access, limits, languages and charged translation, for the routes of all APIs."""
 
 import asyncio
 import contextlib
@@ -297,7 +297,7 @@ class Call:
           The number of characters.
 
         Raises:
-          ApiError: they exceed the client's quota.
+          ApiError: the characters exceed the client's quota.
         """
         characters, access = sum(map(len, texts)), self.context.access
         access.charge(self.client, characters)
@@ -305,8 +305,8 @@ class Call:
             yield characters
         except BaseException as error:
             code = getattr(error, "code", "")
-            is_by_client = isinstance(error, ApiError | JobEndedError | asyncio.CancelledError)
-            if not is_by_client or code == "server_stops" or not budget.seconds:
+            caused_by_client = isinstance(error, ApiError | JobEndedError | asyncio.CancelledError)
+            if not caused_by_client or code == "server_stops" or not budget.seconds:
                 access.refund(self.client.identity, characters)
             raise
 
@@ -319,7 +319,7 @@ class Endpoint(Route):
       handler: takes a `Call`; returns a response, JSON content, or None for an empty response.
       methods: HTTP methods.
       status: status of responses that the handler does not construct itself.
-      is_open: whether it needs no key; it then ignores all parameters.
+      is_open: whether the route needs no key; such a route ignores all parameters.
     """
 
     def __init__(

@@ -34,8 +34,8 @@ _STATUSES = ("queued", "translating", *_FINISHED)
 _LOG = logging.getLogger("t2t_keras.server")
 
 _RECORD, _SOURCE, _TARGET, _TERMS = "record.json", "source", "target", "terms.json"
-# Maximum files being read, and being translated: in total, and per client.
-_AT_ONCE, _AT_ONCE_PER_CLIENT = 8, 2
+# Maximum files that are read at once, and that are translated at once: in total, and per client.
+_MAX_AT_ONCE, _MAX_AT_ONCE_PER_CLIENT = 8, 2
 _MAX_FILES, _MAX_FILES_PER_OWNER = 1_000, 500
 _MAX_BYTES, _MAX_BYTES_PER_OWNER = 4 << 30, 1 << 30
 _MAX_ATTEMPTS = 3
@@ -135,8 +135,8 @@ class TranslatedFiles:
         self._tasks: dict[str, asyncio.Task] = {}
         self._budgets: dict[str, Budget] = {}
         self._cleaner: asyncio.Task | None = None
-        self._reading_places = Places(_AT_ONCE, _AT_ONCE_PER_CLIENT)
-        self._translating_places = Places(_AT_ONCE, _AT_ONCE_PER_CLIENT)
+        self._reading_places = Places(_MAX_AT_ONCE, _MAX_AT_ONCE_PER_CLIENT)
+        self._translating_places = Places(_MAX_AT_ONCE, _MAX_AT_ONCE_PER_CLIENT)
 
     def begin(self) -> None:
         """Resumes the files of an earlier server, and starts to remove expired files."""
@@ -170,7 +170,7 @@ class TranslatedFiles:
         self.translate(file, file.pair, file.characters)
 
     async def close(self, deadline: float | None = None) -> None:
-        """Waits for the translation of all files; with storage, only of those that have begun.
+        """Waits until all files are translated; with storage, only those whose work has begun.
 
         Args:
           deadline: in seconds of `time.monotonic`. Unfinished files are left to the next server;
@@ -208,7 +208,7 @@ class TranslatedFiles:
 
         Args:
           content: the content of the file.
-          name: the client's name of the file; its suffix determines the format.
+          name: the client's name for the file; its suffix determines the format.
           owner: identity of the client.
           client: see `Budget`.
 
@@ -261,7 +261,7 @@ class TranslatedFiles:
         return texts
 
     async def store_terms(self, file: TranslatedFile, glossary: Glossary | None) -> None:
-        """Stores the terms for a file; not in its record, because they may be many."""
+        """Stores the terms for a file, outside its record because there may be many."""
         terms = [(term.source, term.target) for term in glossary or ()]
 
         def write() -> None:
@@ -299,7 +299,7 @@ class TranslatedFiles:
 
     @contextlib.contextmanager
     def _writing(self, file: TranslatedFile) -> Iterator[None]:
-        """Ends the job if the file was removed meanwhile; deletes what the block has written."""
+        """Raises `JobEndedError` and deletes the folder if the file was removed in the block."""
         try:
             yield
         finally:
@@ -315,7 +315,7 @@ class TranslatedFiles:
                 shutil.copyfileobj(content, copy)
 
     def _path(self, file: TranslatedFile, stem: str) -> Path:
-        """Returns a path with the suffix of the client's name, but nothing else of it."""
+        """Returns a path that takes only the suffix from the client's file name."""
         return self._folder / file.file_id / f"{stem}{PurePosixPath(file.name).suffix.lower()}"
 
     def _write_record(self, file: TranslatedFile) -> None:
@@ -333,7 +333,7 @@ class TranslatedFiles:
         return self._path(file, _TARGET)
 
     def claim(self, file: TranslatedFile) -> Path:
-        """Returns the path of the translation the first time; then raises `ApiError`."""
+        """Returns the path of the translation the first time; raises `ApiError` after that."""
         if file.status != "done":
             raise ApiError(404, "Not found")
         self._set_status(file, "fetched")

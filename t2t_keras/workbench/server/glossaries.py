@@ -35,7 +35,7 @@ Terms = dict[str, str]
 
 @dataclasses.dataclass
 class StoredGlossary:
-    """A glossary, with a dictionary for each pair of language codes, which have no variants.
+    """A glossary, with a dictionary for each pair of language codes without variants.
 
     Attributes:
       glossary_id: a UUID.
@@ -111,7 +111,7 @@ class Glossaries:
     def change(
         self, glossary: StoredGlossary, name: str, dictionaries: Mapping[Pair, Terms]
     ) -> StoredGlossary:
-        """Sets the name of a glossary, and replaces the dictionaries of some pairs.
+        """Sets the name of a glossary, and adds or replaces the given dictionaries.
 
         Raises:
           ApiError: the name or the terms are invalid or too large; then nothing is changed.
@@ -163,7 +163,7 @@ class Glossaries:
                 (self._folder / f"{glossary.glossary_id}.json").unlink(missing_ok=True)
 
     def merge(self, glossaries: Iterable[StoredGlossary], pair: Pair) -> Glossary:
-        """Merges the dictionaries of glossaries for a pair; of several targets, the first counts.
+        """Merges glossaries for a pair; if a source has several targets, the first counts.
 
         Raises:
           ApiError: a glossary has no dictionary for the pair.
@@ -203,7 +203,7 @@ def find_dictionary(glossary: StoredGlossary, pair: Pair) -> Terms:
 
 
 def glossary_pair(source: str, target: str) -> Pair:
-    """Returns the language codes of a dictionary, which have no variants."""
+    """Returns the languages of a dictionary: canonical codes without variants."""
     return base_language(canonical_code(source)), base_language(canonical_code(target))
 
 
@@ -221,7 +221,7 @@ def _compile(terms: tuple[tuple[str, str], ...]) -> Glossary:
 
 
 def read_entries(text: str, entries_format: str, pair: Pair) -> Terms:
-    """Returns the terms in a text of one of `FORMATS`.
+    """Returns the terms in a text, whose format is one of `FORMATS`.
 
     A line has source and target. In CSV it may also have their language codes; lines for other
     pairs are skipped.

@@ -45,7 +45,7 @@ _NAMES = dict(
 # LibreTranslate's own codes, and deprecated codes of BCP 47.
 _ALIASES = {"pb": "pt-BR", "zt": "zh-Hant", "iw": "he", "in": "id", "ji": "yi", "jw": "jv"}
 _ALIASES |= {"mo": "ro", "sh": "sr-Latn", "cmn": "zh", "fil": "tl"}
-# Scripts of languages by region; "" = all other regions.
+# Default scripts of languages by region; "" = all regions that are not listed.
 _SCRIPTS = {
     "zh": {"": "Hans", "TW": "Hant", "HK": "Hant", "MO": "Hant"},
     "sr": {"": "Cyrl", "ME": "Latn"},
@@ -72,7 +72,7 @@ def canonical_code(code: str) -> str:
 
 
 def parse_pair(text: str) -> tuple[str, str]:
-    """Returns source and target of a pair of languages, as en-de or en-pt-BR.
+    """Splits a pair of languages, such as en-de or en-pt-BR, into source and target.
 
     Raises:
       UserError: the text is not a pair of language codes.
@@ -171,7 +171,7 @@ def detect(
     """Returns the possible languages of texts, most likely first.
 
     Args:
-      texts: texts of one language.
+      texts: texts in one language.
       languages: the candidates, at least one.
       format: "text"; or "html" or "xml", whose markup is ignored.
 
@@ -195,7 +195,7 @@ def detect(
 
 def _visible_texts(texts: Sequence[str], format: str) -> Iterator[str]:  # noqa: A002
     """Yields as much visible text as detection needs."""
-    count = 0
+    num_characters = 0
     for text in texts:
         segments = [text]
         if format != "text":
@@ -203,8 +203,8 @@ def _visible_texts(texts: Sequence[str], format: str) -> Iterator[str]:  # noqa:
                 segments = [segment.text for segment in read_fragment(text, format).segments]
         for segment in segments:
             yield normalized(segment)
-            count += len(segment)
-        if count > _MAX_DETECTION_CHARACTERS:
+            num_characters += len(segment)
+        if num_characters > _MAX_DETECTION_CHARACTERS:
             return
 
 

@@ -192,7 +192,7 @@ async def spec(call: Call) -> dict[str, Any]:
 def specification() -> dict[str, Any]:
     """Returns the specification of the API in Swagger's format."""
     paths: dict[str, dict[str, Any]] = {}
-    for (path, method), (summary, parameters, errors) in _OPERATIONS.items():
+    for (path, method), (summary, parameters, error_statuses) in _OPERATIONS.items():
         operation: dict[str, Any] = {
             "summary": summary,
             "tags": ["translate"],
@@ -203,11 +203,11 @@ def specification() -> dict[str, Any]:
                 for name, kind, meaning, is_needed in parameters
             ],
             "responses": {"200": {"description": "Answer"}}
-            | {str(status): {"description": "Error"} for status in errors},
+            | {str(status): {"description": "Error"} for status in error_statuses},
         }
         if parameters:
-            is_file = any(kind == "file" for _, kind, *_ in parameters)
-            urlencoded = [] if is_file else ["application/x-www-form-urlencoded"]
+            has_file = any(kind == "file" for _, kind, *_ in parameters)
+            urlencoded = [] if has_file else ["application/x-www-form-urlencoded"]
             operation["consumes"] = [*urlencoded, "multipart/form-data"]
         paths.setdefault(path, {})[method] = operation
     return {

@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 _LOG = logging.getLogger("t2t_keras.server")
 
-# Concurrent batches of a model: one is tokenised or detokenised while the engine has another.
+# Concurrent batches of a model: one is tokenised or detokenised while the engine runs another.
 BATCHES_AT_ONCE = 2
 # The beam's hypotheses are the alternatives in answers.
 _DEFAULTS = {"return_beams": True, "check_placeholders": True}
@@ -119,7 +119,7 @@ class ModelSource:
         defaults = {**stored.defaults, **stored.serving_settings, **_DEFAULTS}
         config = decode_config(self.decode_hparams, defaults)
         translator = Translator.from_stored(stored, config)
-        _check_languages(translator, self)
+        _set_or_check_languages(translator, self)
         translator.translate(_WARM_UP)
         return translator
 
@@ -174,8 +174,8 @@ def _file_state(file: Path) -> tuple:
     return str(file), stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 
-def _check_languages(translator: Translator, origin: ModelSource) -> None:
-    """Sets a multilingual model's target; raises `UserError` if another model has another pair."""
+def _set_or_check_languages(translator: Translator, origin: ModelSource) -> None:
+    """Sets a multilingual model's target; raises `UserError` if another model's pair differs."""
     problem = translator.problem
     if not problem.source_language and problem.target_language:
         translator.problem = dataclasses.replace(problem, target_language=origin.target)
@@ -225,7 +225,7 @@ class ServedModel:
     def use(
         self, work: Callable[[Translator, list[str]], Result], lines: list[str], batch: Batch
     ) -> Result:
-        """Runs work on lines with one version of the model, in turns of a batch.
+        """Calls `work` with one version of the model and the lines; the batch grants its turns.
 
         The result must not be lazy.
         """

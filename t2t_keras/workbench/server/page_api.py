@@ -116,9 +116,9 @@ class WordByWord(Work):
         sentences = [sentence for passage in passages for sentence in passage.sentences]
         translator = with_terms(translator, self.glossary)
         translations = translator.translate(sentences)
-        analysed = iter(_analyse(translator, sentences, translations))
+        analysed_sentences = iter(_analyse(translator, sentences, translations))
         return [
-            _line_data(line, passage, [next(analysed) for _ in passage.sentences])
+            _line_data(line, passage, [next(analysed_sentences) for _ in passage.sentences])
             for line, passage in zip(lines, passages, strict=True)
         ]
 
@@ -160,13 +160,13 @@ def _line_data(line: str, passage: Passage, sentences: Sequence[_Sentence]) -> d
     line_confidence = 1.0
     for sentence in sentences:
         # Words beyond the model's maximum length have no confidence.
-        known = [round(confidence, 4) for confidence in sentence.word_confidences]
+        shown = [round(confidence, 4) for confidence in sentence.word_confidences]
         alignment += [
             [len(source_words) + source, len(words) + target]
             for source, target in sentence.alignment
         ]
         words += [
-            {"text": word, "confidence": known[number] if number < len(known) else None}
+            {"text": word, "confidence": shown[number] if number < len(shown) else None}
             for number, word in enumerate(sentence.words)
         ]
         source_words += split_words(sentence.source)
@@ -188,7 +188,7 @@ PREFIX_TOO_LONG = "prefix_too_long"
 
 @dataclasses.dataclass(frozen=True)
 class OtherWords(Work):
-    """Finds continuations of a prefix of a line's translation.
+    """Continues a prefix of a line's translation with different next words.
 
     Attributes:
       prefix: whole words.
@@ -205,8 +205,8 @@ class OtherWords(Work):
     def __call__(self, translator: Translator, lines: Sequence[str]) -> list[list[dict[str, Any]]]:
         """Returns each line's translations with this prefix, most likely first.
 
-        Each is {"word": next word, "text": whole translation}, with "words" and "alignment" like
-        those of `WordByWord`. Sentences that are complete in the prefix stay unchanged.
+        Each is {"word": next word, "text": whole translation}, with "words" and "alignment" as
+        in `WordByWord`. Sentences that are complete in the prefix stay unchanged.
         """
         translator = with_terms(translator, self.glossary)
         return [self._continue_prefix(translator, line) for line in lines]
@@ -218,7 +218,7 @@ class OtherWords(Work):
         prefixes = read_passage(self.prefix, splitter=self.target_splitter).sentences
         number = min(sum(map(ends_sentence, prefixes)), len(passage.sentences) - 1)
         complete, current = prefixes[:number], " ".join(prefixes[number:])
-        _check_lengths(translator, passage.sentences, [*complete, current])
+        _check_prefix(translator, passage.sentences, [*complete, current])
         before, after = passage.sentences[:number], passage.sentences[number + 1 :]
         sentence = passage.sentences[number]
         translations_after = translator.translate(after)
@@ -242,12 +242,12 @@ class OtherWords(Work):
 
 
 def _confidence(sentence: _Sentence, index: int) -> float:
-    known = sentence.word_confidences
-    return known[index] if index < len(known) else 0.0
+    word_confidences = sentence.word_confidences
+    return word_confidences[index] if index < len(word_confidences) else 0.0
 
 
-def _check_lengths(translator: Translator, sources: Sequence[str], prefixes: Sequence[str]) -> None:
-    """Raises `UserError` for a prefix with more tokens than the model's maximum output."""
+def _check_prefix(translator: Translator, sources: Sequence[str], prefixes: Sequence[str]) -> None:
+    """Raises `UserError` if a sentence of the prefix is longer than the model's maximum output."""
     config = translator.config
     source_length = max(map(len, encode_text(sources, translator.tokenizer.source)))
     limit = config.max_output_length(min(source_length, config.max_input_length))
@@ -293,7 +293,7 @@ async def translate(call: Call) -> Response:
 
 
 async def alternatives(call: Call) -> Response:
-    """Returns continuations of a prefix of a line's translation."""
+    """Returns translations of a line that continue a prefix with different next words."""
     parameters, context = call.parameters, call.context
     line, prefix = parameters.text("q"), parameters.text("prefix")
     context.check_size([line, prefix])

@@ -31,7 +31,7 @@ from t2t_keras.workbench.server.config import MEBIBYTE
 
 _KEY_SCHEMES = ("deepl-auth-key", "bearer")
 MAX_FIELDS = 2_000
-_MAX_BYTES = 16 * MEBIBYTE  # limit of a field; the size of the body is limited elsewhere
+_MAX_FIELD = 16 * MEBIBYTE  # bytes; `app.Body` limits the size of the whole body
 # Lists and objects in a JSON body; more would take long to build.
 _MAX_CONTAINERS = 100_000
 _SHORT_BODY = 65_536  # bytes
@@ -78,7 +78,7 @@ class Parameters:
         return self._values.get(name)
 
     def text(self, name: str, default: str = "") -> str:
-        """Returns a string; of several, the first. Converts numbers and booleans.
+        """Returns a string, the first if there are several. Converts numbers and booleans.
 
         Raises:
           ApiError: the value is not a string.
@@ -93,7 +93,7 @@ class Parameters:
         return _checked_text(name, value)
 
     def texts(self, name: str) -> list[str]:
-        """Returns a list of strings; a single string is a list of one."""
+        """Returns a list of strings; a single string becomes a list of one."""
         value = self._values.get(name)
         values = value if isinstance(value, list) else [] if value is None else [value]
         return [_checked_text(name, text) for text in values]
@@ -142,7 +142,7 @@ def _checked_text(name: str, value: Any) -> str:
 
 
 async def read_parameters(request: Request) -> Parameters:
-    """Reads the parameters of a request, from JSON or a form, whatever its method.
+    """Reads the parameters from the query and the body of a request, whatever its method.
 
     Raises:
       ApiError: the body is neither JSON nor a form.
@@ -153,9 +153,9 @@ async def read_parameters(request: Request) -> Parameters:
     if kind == "multipart/form-data":
         _check_charset(content_type)
         try:
-            form = await request.form(max_files=1, max_fields=MAX_FIELDS, max_part_size=_MAX_BYTES)
+            form = await request.form(max_files=1, max_fields=MAX_FIELDS, max_part_size=_MAX_FIELD)
         except ValueError as error:
-            raise _unreadable_form() from error
+            raise _unreadable_form_error() from error
         request.state.form = form  # The gate closes its files.
         values |= _group_values(form.multi_items())
     elif body := await request.body():
@@ -178,7 +178,7 @@ def _check_charset(content_type: str) -> None:
         raise ApiError(400, "Invalid request: expected a form in UTF-8 or Latin-1")
 
 
-def _unreadable_form() -> ApiError:
+def _unreadable_form_error() -> ApiError:
     return ApiError(400, "Invalid request: the form cannot be read")
 
 
@@ -196,7 +196,7 @@ def _read_form(body: bytes) -> list[tuple[str, str]]:
             decode_form(body), keep_blank_values=True, max_num_fields=MAX_FIELDS
         )
     except ValueError as error:
-        raise _unreadable_form() from error
+        raise _unreadable_form_error() from error
 
 
 def _group_values(items: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -229,8 +229,8 @@ def _as_json(content: Any) -> bytes:
 
 
 Result = TypeVar("Result")
-# Maximum searches of a job: a base, and some per character. Sentences have at least one character,
-# and some need several searches, for their placeholders or terms.
+# Maximum searches of a job: a base, plus some per character. A sentence has at least one character,
+# and may need several searches, for its placeholders or terms.
 _BASE_SEARCHES, _SEARCHES_PER_CHARACTER = 256, 2
 
 
@@ -288,14 +288,14 @@ class JobEndedError(UserError):
 class Budget:
     """Limits the seconds and searches of a request or a file.
 
-    Counts the seconds while its lines are translated; in a shared batch, only its share of them.
-    Waiting is free.
+    Counts the seconds for which its lines are translated; in a shared batch, only the request's
+    share of the seconds. Waiting is free.
 
     Args:
       client: key or address whose share of the machine the work uses.
       seconds: maximum seconds of work.
       characters: number of characters, which determines the maximum number of searches.
-      clock: monotonic seconds.
+      clock: returns monotonic seconds.
     """
 
     def __init__(
@@ -308,7 +308,7 @@ class Budget:
         self.client, self._max_seconds, self._clock = client, seconds, clock
         self._searches_left: float = _BASE_SEARCHES + characters * _SEARCHES_PER_CHARACTER
         self._lock = threading.Lock()
-        self._seconds_used, self._since, self._share, self._num_running = 0.0, 0.0, 1.0, 0
+        self._seconds_used, self._counted_at, self._share, self._num_running = 0.0, 0.0, 1.0, 0
         self._end_error: JobEndedError | None = None
 
     @contextlib.contextmanager
@@ -322,7 +322,7 @@ class Budget:
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Pauses the count during `working`."""
+        """Pauses the count of `working` during the block."""
         self.pause()
         try:
             yield
@@ -332,27 +332,27 @@ class Budget:
     def begin(self, share: float) -> None:
         """Counts seconds from now on, multiplied by this share."""
         with self._lock:
-            self._settle()
+            self._count_seconds()
             self._num_running += 1
             self._share = share
 
     def pause(self) -> None:
         """Stops counting seconds."""
         with self._lock:
-            self._settle()
+            self._count_seconds()
             self._num_running -= 1
 
-    def _settle(self) -> None:
+    def _count_seconds(self) -> None:
         now = self._clock()
         if self._num_running:
-            self._seconds_used += (now - self._since) * self._share
-        self._since = now
+            self._seconds_used += (now - self._counted_at) * self._share
+        self._counted_at = now
 
     @property
     def seconds(self) -> float:
         """The seconds that the job has used."""
         with self._lock:
-            self._settle()
+            self._count_seconds()
             return self._seconds_used
 
     def count_searches(self, searches: float) -> None:
@@ -361,7 +361,7 @@ class Budget:
             self._searches_left -= searches
 
     def end(self, code: str, text: str) -> None:
-        """Ends the job: before it begins, or at its next search."""
+        """Ends the job before it begins or, if it is running, at its next search."""
         with self._lock:
             self._end_error = self._end_error or JobEndedError(text, code=code)
 
@@ -383,7 +383,7 @@ class Budget:
 
 
 async def run_while_connected(request: Request, work: Awaitable[Result], budget: Budget) -> Result:
-    """Awaits work for a client; stops it when the client disconnects or its budget is used up.
+    """Awaits work for a client; stops it if the client disconnects or the budget is used up.
 
     Raises:
       ApiError: the client has disconnected.

@@ -32,7 +32,7 @@ _TICKS_PER_SECOND = 10
 _MAX_BYTES_OF_HEAD = 65_536
 _LOOPBACK = "127.0.0.1"
 _LOG = logging.getLogger("t2t_keras.server")
-_MAX_CONNECTIONS, _OTHER_DESCRIPTORS = 512, 256
+_MAX_CONNECTIONS, _RESERVED_DESCRIPTORS = 512, 256
 SECONDS_OF_HEAD = 10.0
 # A body may take SECONDS_OF_BODY, plus a second per BYTES_PER_SECOND, up to the maximum.
 SECONDS_OF_BODY, MAX_SECONDS_OF_BODY, BYTES_PER_SECOND = 30.0, 600.0, 8_192
@@ -146,7 +146,7 @@ def _uvicorn_config(app: Starlette, config: ServerConfig, address: Address) -> u
 
 
 class Server(uvicorn.Server):
-    """Answers the requests that were sent before a signal to stop, and then returns.
+    """A server that answers all requests sent before a signal to stop, and then returns.
 
     Args:
       settings: uvicorn's settings.
@@ -169,13 +169,13 @@ class Server(uvicorn.Server):
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        kinds = signal.SIGINT, signal.SIGTERM
-        old_handlers = {kind: signal.signal(kind, self.handle_exit) for kind in kinds}
+        signals = signal.SIGINT, signal.SIGTERM
+        old_handlers = {number: signal.signal(number, self.handle_exit) for number in signals}
         try:
             yield
         finally:
-            for kind, handler in old_handlers.items():
-                signal.signal(kind, handler)
+            for number, handler in old_handlers.items():
+                signal.signal(number, handler)
 
     async def on_tick(self, counter: int) -> bool:
         """Closes late connections once a second."""
@@ -212,7 +212,7 @@ def max_connections() -> int:
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY:
         return _MAX_CONNECTIONS
-    return min(max(descriptors - _OTHER_DESCRIPTORS, descriptors // 2), _MAX_CONNECTIONS)
+    return min(max(descriptors - _RESERVED_DESCRIPTORS, descriptors // 2), _MAX_CONNECTIONS)
 
 
 class BoundedConnection(H11Protocol):
@@ -221,7 +221,7 @@ class BoundedConnection(H11Protocol):
     A connection above the limit replaces the one that has waited longest for a request.
 
     Attributes:
-      clock: monotonic seconds.
+      clock: returns monotonic seconds.
       limit: maximum number of connections.
     """
 
@@ -309,7 +309,7 @@ class LateConnections:
     """Closes connections whose clients are too slow, and logs their number at most once a minute.
 
     Args:
-      clock: monotonic seconds.
+      clock: returns monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):

@@ -80,19 +80,19 @@ _SPACES = re.compile(r"[ \t\r\n]+")
 
 
 class Passage(NamedTuple):
-    """A text as sentences.
+    """A text, split into sentences and the gaps around them.
 
     Attributes:
       sentences: sentences to translate.
-      gaps: the white space before, between and after them; it includes sentences without
-        letters, such as "42", which are not translated.
+      gaps: the text before, between and after them: white space, and sentences without letters,
+        such as "42", which are not translated.
     """
 
     sentences: list[str]
     gaps: list[str]
 
     def join(self, sentences: Sequence[str]) -> str:
-        """Returns the text with other sentences in place of its own."""
+        """Returns the text with these sentences in place of its own."""
         if not sentences:
             return self.gaps[0]
         start, *inner_gaps, end = self.gaps
@@ -132,7 +132,7 @@ def hypothesis_texts(translation: Translation) -> list[str]:
 
 
 def ranked_texts(passage: Passage, translations: Sequence[Translation]) -> list[str]:
-    """Returns translations of a text: from the best hypotheses, the second best, and so on."""
+    """Returns translations of a text: the best of each sentence, the second best, and so on."""
     ranked = [hypothesis_texts(translation) for translation in translations]
     count = max(map(len, ranked), default=1)
     texts = (
@@ -329,22 +329,22 @@ class TranslationService:
         """
         if options.format != "text":
             if options.format == "xml":
-                # Check it first: malformed XML in a batch would make all other requests run again.
+                # Check XML first: malformed XML makes the other requests of its batch run again.
                 await asyncio.to_thread(lambda: [read_fragment(text, "xml") for text in texts])
             translations = await self.run(pair, texts, options, budget)
             return [TranslatedText(translation.text, []) for translation in translations]
         splitter = self.splitter(pair[0]) if splitting.sentences else None
 
-        def read() -> list[Passage]:
+        def read_passages() -> list[Passage]:
             return [read_passage(text, splitting.lines, splitter) for text in texts]
 
         # For a short text, a thread would take longer.
         is_short = sum(map(len, texts)) < _SHORT_TEXT
-        passages = read() if is_short else await asyncio.to_thread(read)
+        passages = read_passages() if is_short else await asyncio.to_thread(read_passages)
         sentences = [sentence for passage in passages for sentence in passage.sentences]
         translations = await self.run(pair, sentences, options, budget)
 
-        def write() -> list[TranslatedText]:
+        def join_passages() -> list[TranslatedText]:
             remaining = iter(translations)
             ranked = (
                 ranked_texts(passage, [next(remaining) for _ in passage.sentences])
@@ -352,7 +352,7 @@ class TranslationService:
             )
             return [TranslatedText(best, alternatives) for best, *alternatives in ranked]
 
-        return write() if is_short else await asyncio.to_thread(write)
+        return join_passages() if is_short else await asyncio.to_thread(join_passages)
 
     async def run(
         self, pair: Pair, lines: Sequence[str], work: Work, budget: Budget | None = None

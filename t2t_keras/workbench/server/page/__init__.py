@@ -1,4 +1,4 @@
-"""The page in the browser: its files, their routes, and what browsers let it do."""
+"""The web page: its files, their routes, and its security policy."""
 
 import functools
 from pathlib import Path
