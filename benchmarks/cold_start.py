@@ -3,11 +3,11 @@
     python benchmarks/cold_start.py --output_dir=RUN [--other=CHECKOUT]
 
 Each command runs in fresh processes, in turns for this checkout and another. All figures are
-medians of `--rounds` rounds. A translation is of one sentence, by the run or by an export. The
-first table has seconds of the clock, valid if nothing else runs, and of the processor, user and
-system. The second has the processor seconds of each part of a translation by TensorFlow:
+medians of `--rounds` rounds. The run or an export translates one sentence. The first table has the
+seconds of the clock, valid if nothing else runs, and of the processor (user and system). The second
+has the processor seconds of each part of a translation by TensorFlow:
 
-    import   Python, TensorFlow, Keras and what of this package needs them
+    import   Python, TensorFlow, Keras and the parts of this package that need them
     build    the model
     restore  its weights from the checkpoint
     trace    the graph of the search
@@ -33,7 +33,7 @@ from absl import app, flags
 _RUN = flags.DEFINE_string("output_dir", None, "Run that translates.", required=True)
 _OTHER = flags.DEFINE_string("other", "", "Another checkout to compare with.")
 _SENTENCE = flags.DEFINE_string("sentence", "Two young men play football on a field.", "Source.")
-_PARTS = flags.DEFINE_bool("parts", False, "Translate once, here; print the seconds of its parts.")
+_PARTS = flags.DEFINE_bool("parts", False, "Only print the seconds of each part of a translation.")
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Number of rounds; the medians count.", 1)
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -108,7 +108,7 @@ class _Checkout:
         }
 
     def _python(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        """Runs Python; a command must fail if one of its arguments is missing, and only then."""
+        """Runs Python; it must fail if an argument names something missing, and only then."""
         call = [sys.executable, *arguments]
         environment = os.environ | {"PYTHONPATH": str(self._root)}
         options = dict(cwd=self._folder, env=environment, capture_output=True, text=True)
@@ -158,21 +158,21 @@ def _measure_parts() -> dict[str, float]:
     seconds = {"import": time.process_time(), "build": 0.0}
 
     @contextlib.contextmanager
-    def spent_on(part):
+    def timed(part):
         start = time.process_time()
         yield
         seconds[part] = time.process_time() - start
 
     share_cores(decode_config("", RunConfig.load(run).problem.decoding_defaults))
-    checkpoints.load_weights = spent_on("restore")(checkpoints.load_weights)
-    with spent_on("build"):
+    checkpoints.load_weights = timed("restore")(checkpoints.load_weights)
+    with timed("build"):
         translator = Translator.from_run(run)
     seconds["build"] -= seconds["restore"]
-    with spent_on("trace"):
+    with timed("trace"):
         translator.search.graph.get_concrete_function()
-    with spent_on("prepare"):
+    with timed("prepare"):
         translator.translate([sentence])
-    with spent_on("run"):
+    with timed("run"):
         translator.translate([sentence])
     seconds["prepare"] -= seconds["run"]
     return seconds

@@ -44,7 +44,7 @@ from t2t_keras.text.files import read_lines
 _TEXT = flags.DEFINE_string("text", "../shared/data", "Folder of text, <corpus>.en-de.en.")
 _PAIRS = flags.DEFINE_list("pairs", ["300000"], "Numbers of training pairs.")
 _VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 37_000, "Size of the vocabulary.")
-_VOCAB_LINES = flags.DEFINE_integer("vocab_lines", 1_000_000, "Vocabulary's lines per side.")
+_VOCAB_LINES = flags.DEFINE_integer("vocab_lines", 1_000_000, "Lines per side to learn from.")
 _VOCAB_KIND = flags.DEFINE_string("vocab_kind", "bpe", "Kind of the vocabulary.")
 _WORKERS = flags.DEFINE_integer("num_workers", usable_cores(), "Number of worker processes.")
 _BEAM_RUNNER = flags.DEFINE_string("beam_runner", "", "Runner of Apache Beam to compare with.")
@@ -59,7 +59,7 @@ _PAPER_PAIRS = 36_000_000
 _SECONDS_OF_READING = 20
 
 
-# Seconds of learning and encoding and of the workers' processors; peaks in MB.
+# Seconds of learning, of encoding and of the workers' processors; peaks of two processes in MB.
 _Run = collections.namedtuple("_Run", "learning encoding busy main worker")
 
 

@@ -53,7 +53,7 @@ def in_own_process(function: Callable, *arguments) -> Any:
 def peak_bytes(process: int | str = "self") -> int:
     """Returns the peak of a process's resident memory since its program was started.
 
-    Not `resource.getrusage`, whose peak counts that of the process it was forked from.
+    Not `resource.getrusage`, whose peak includes the memory of the process that forked this one.
 
     Raises:
       OSError: there is no such process.

@@ -3,7 +3,7 @@
     make mutate                                                # all parts in pyproject.toml
     python benchmarks/mutation.py --target=layers --every=5    # a fifth of the mutants of one part
 
-cosmic-ray makes the mutants. Its own runner starts a process for each, in which importing
+cosmic-ray makes the mutants. Its own runner starts a process for each mutant, where importing
 TensorFlow takes longer than the tests; mutmut forks after it has run tests, and TensorFlow's
 threads do not survive that. Here each mutant runs in a fork of a process that has imported
 TensorFlow and computed nothing. Survivors are printed; if fewer than `minimum_score` percent are
@@ -68,7 +68,7 @@ def start(tests, seconds, path=None, source=""):
             os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
         if path:
             replace_source(path, source)
-            # The module's own tests fail first.
+            # The module's own tests come first, as they fail soonest.
             tests = [*map(str, Path("tests").rglob(f"test_{path.stem}.py")), *tests]
         import pytest
 
@@ -78,7 +78,7 @@ def start(tests, seconds, path=None, source=""):
 
 
 def run(target, operators, known_outcomes, options):
-    """Runs a target's mutants without an outcome, prints survivors; returns counts of outcomes."""
+    """Runs a target's mutants of unknown outcome, prints survivors; returns counts of outcomes."""
     paths = [path for pattern in target["modules"] for path in sorted(Path().glob(pattern))]
     all_mutants = [(path, *mutant) for path in paths for mutant in mutants(path, operators)]
     all_mutants = all_mutants[:: options.every]

@@ -5,9 +5,9 @@
 
 The estimate of a step is that of `t2t-trainer --dry_run`. Each step runs in a process of its own.
 "counted" is the estimate; "allocated" is the most that TensorFlow's allocator gave out at once,
-from memory in one piece, as on a GPU. "process" is the peak of the whole process, less that of one
+from memory in one piece, as on a GPU. "process" is the peak of the whole process, minus the peak
 with a negligible model; it includes what the allocator wastes and, under XLA, what compiling takes.
-The tokens of a split step are those of each microbatch. With --lines each file is translated, with
+The tokens shown for a split step are each microbatch's. With --lines each file is translated, with
 word alignments, in a process of its own; without --output_dir, by a very small model with random
 weights. Megabytes are 10^6 bytes.
 """

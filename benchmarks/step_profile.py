@@ -10,12 +10,12 @@ is a step of the translator's search, with random weights, beam 4, 50 symbols an
 `tokens` / `length` sentences, in the type of --hparams=compute_dtype.
 
 Prints the median of several steps. Counts the operations of the matrix products, forward and
-backward, without repeating those of `recompute`. Their rate as a share of `--peak_tflops`, the
+backward, without those that `recompute` repeats. Their rate as a share of `--peak_tflops`, the
 maker's figure for matrix units in that type, is the model FLOPs utilisation. With TensorFlow on a
 CPU, also times the same products (in decoding, those with weights) alone, in turns with the steps,
 and prints milliseconds by operator, from a trace of one step by TensorFlow's profiler. Operators
 run in parallel, so their sum may exceed the step. The first translation prepares the graph; the
-next run reuses what XLA has compiled.
+next process reuses what XLA has compiled.
 """
 
 import time

@@ -1,6 +1,6 @@
 """tensor2tensor's tasks on lines of binary digits: small, exact, and quick to learn.
 
-Dev sequences are up to ten times as long as training sequences; `dev_length=40` makes them equally
+Dev sequences are up to ten times as long as training sequences; `dev_length=40` makes both equally
 long.
 """
 
@@ -101,7 +101,7 @@ class AlgorithmicAdditionBinary40(_Algorithmic):
 
 
 def _number(generator: random.Random, length: int) -> int:
-    """Draws a number of exactly `length` binary digits; one digit may also be 0."""
+    """Draws a number of exactly `length` binary digits; a single digit may be 0."""
     if length == 1:
         return generator.getrandbits(1)
     return 1 << (length - 1) | generator.getrandbits(length - 1)

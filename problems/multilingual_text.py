@@ -29,7 +29,7 @@ class MultilingualText(ParallelText):
         (), "test files without their endings, e.g. news.en-de; [] = no test set", of_test_set=True
     )
 
-    # The languages of a line depend on its direction.
+    # The languages cannot be swapped: the names of the texts determine them.
     reversible = False
     language_in_front = re.compile(r"<2\w+>\s")
 

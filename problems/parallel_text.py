@@ -40,7 +40,7 @@ class ParallelText(Problem):
         {}, "control token before each source of a corpus, as {web: <BT>}"
     )
 
-    # The target language, in the form that OPUS-MT's models take.
+    # Token for the target language, in the form that OPUS-MT's models take.
     language_in_front = re.compile(r">>[^\s<>]+<<\s+")
 
     def words_in_front(self, source: str) -> str:
@@ -100,12 +100,12 @@ class ParallelText(Problem):
 def _find_files(stem: str, languages: tuple[str, str], tmp_dir: Path) -> tuple[str, str] | None:
     """Returns the two files of a text, in any format, also compressed; None = there are none."""
 
-    def existing(name: str) -> list[str]:
+    def existing_files(name: str) -> list[str]:
         return [file for file in (name, name + GZIP_SUFFIX) if (tmp_dir / file).exists()]
 
     complete_pairs, half_pairs = list[tuple[str, str]](), list[tuple[str, str]]()
     for pairs in _names_by_format(stem, *languages):
-        files = [(existing(source), existing(target)) for source, target in pairs]
+        files = [(existing_files(source), existing_files(target)) for source, target in pairs]
         complete_pairs += next((itertools.product(*sides) for sides in files if all(sides)), [])
         half_pairs += [
             ((*sources, source)[0], (*targets, target)[0])

@@ -76,11 +76,11 @@ class _Parsing(Problem):
     )
 
     def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
-        """Returns the files of trees of each split."""
+        """Returns each split's files of trees."""
         raise NotImplementedError
 
     def chunks(self, tmp_dir: Path, chunk_pairs: int) -> dict[str, list[TreeChunk]]:
-        """Returns the chunks of the files of trees."""
+        """Divides the files of trees into chunks."""
         return {
             split: tree_chunks(files, chunk_pairs)
             for split, files in self.tree_files(tmp_dir).items()
@@ -168,15 +168,15 @@ class ParsingWsjSemi(_Parsing):
     def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
         """Returns the files of the sections; those of the parser follow in the training set."""
         file, folder = tmp_dir / f"{_SILVER}.trees", tmp_dir / _SILVER
-        inside = files_below(folder) if folder.is_dir() else []
-        if file.exists() == bool(inside):
+        silver_files = files_below(folder) if folder.is_dir() else []
+        if file.exists() == bool(silver_files):
             raise UserError(
                 f"Expected a parser's trees either in {file} or in files in {folder}, got "
-                f"{'both' if inside else 'neither'}.",
-                code="ambiguous_files" if inside else "missing_source_files",
+                f"{'both' if silver_files else 'neither'}.",
+                code="ambiguous_files" if silver_files else "missing_source_files",
             )
         splits = split_files(tmp_dir, excluded_folder=folder)
-        return {**splits, "train": [*splits["train"], *(inside or [file])]}
+        return {**splits, "train": [*splits["train"], *(silver_files or [file])]}
 
 
 @register_problem

@@ -45,7 +45,7 @@ class _Multi30k(Problem):
         return {split: [ParallelFiles(next(files), next(files))] for split in _SPLITS}
 
     def resolved(self, tmp_dir: Path) -> Self:
-        """Chooses the text form by the files that are present; raw ones can be downloaded."""
+        """Chooses the text form by the files that are present; raw files can be downloaded."""
         if self.text_form != "auto":
             return self
         present_forms = [

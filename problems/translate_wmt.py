@@ -118,7 +118,7 @@ class _Wmt14(Problem):
         names = [f"{stem}-{kind}.{{}}.sgm" for kind in kinds[:: -1 if self.reverse else 1]]
         if archive in (_TEST_FULL, _TEST_FILTERED):
             return self._members(archive, names[:1], names[1:])
-        # Those in dev.tgz were not, so the text of one direction serves for the other.
+        # The files in dev.tgz were not filtered, so those of one direction serve for the other.
         return self._members(archive, names, names[::-1])
 
     def _members(

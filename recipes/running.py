@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _FOLDER = Path(__file__).parent
 # Hours in which a command loads TensorFlow and a model.
 _STARTUP_HOURS = 10 / 3600
-# A job in the plan that Snakemake prints, in the order of the jobs.
+# A job in the plan that Snakemake prints; the plan lists the jobs in their order.
 _JOB = re.compile(r"^(?:local)?rule (\w+):\n(?: +(?!output).*\n)* +output: (.*)$", re.MULTILINE)
 
 
@@ -42,7 +42,7 @@ def run_recipe(
     """
     plan, flags = _load_plan(name, config), []
     if cores or not profile:
-        # On a cluster, --cores would limit the threads of its jobs.
+        # On a cluster, --cores would limit the threads of jobs.
         flags += ["--cores", str(cores or "all")]
     if profile:
         built_in = _FOLDER / name / profile

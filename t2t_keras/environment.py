@@ -24,7 +24,7 @@ _DEFAULT_VARIABLES = {
     # halved the time of the projection to the vocabulary, and a training step took three quarters
     # of the time (benchmarks/peers/run.py --size=tiny).
     "TF_ENABLE_ONEDNN_OPTS": "1",
-    # TensorFlow's log would bury the output of a command. Errors in it are raised, too.
+    # TensorFlow's log would bury the output of a command. What it logs as errors is raised, too.
     "TF_CPP_MIN_LOG_LEVEL": "3",
 }
 
@@ -178,7 +178,7 @@ def enable_compile_cache() -> None:
         return
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(folder))
     flags = os.environ.get("TF_XLA_FLAGS", "")
-    # A path with a space is no use: TensorFlow splits its flags at spaces.
+    # A path with a space is unusable: TensorFlow splits its flags at spaces.
     if _XLA_CACHE_FLAG not in flags and " " not in str(folder):
         os.environ["TF_XLA_FLAGS"] = f"{flags} {_XLA_CACHE_FLAG}={folder}".strip()
 
@@ -233,8 +233,8 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-# For versions 2 and 1 of control groups: the files with the limit and the usage, and the key of the
-# usage for file cache, which the kernel frees on demand.
+# For versions 2 and 1 of control groups: the files of the limit and of the usage, and the key in
+# memory.stat of the file cache, which the usage includes but the kernel frees on demand.
 _CGROUP_2 = ("memory.max", "memory.current", "inactive_file")
 _CGROUP_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 

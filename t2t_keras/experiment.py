@@ -30,14 +30,14 @@ from t2t_keras.training.run_config import AUTO, RunConfig, TrainOptions, TrainRe
 from t2t_keras.training.trained_parts import merged_weights
 
 # (max pairs, set for a CPU, set for a GPU, epochs). The first row that allows the number of
-# training pairs applies. Training stops after its epochs, or after the set's steps if fewer.
+# training pairs applies. Training stops after its epochs or the set's steps, whichever end first.
 _RECOMMENDED_SETS = (
     (100_000, "transformer_cpu", "transformer_cpu", 20),
     (1_000_000, "transformer_small", "transformer_small", 10),
     (math.inf, "transformer_small", "transformer_base", 10),
 )
 _MIN_STEPS = 1000
-# How long to time steps, in seconds, and the most tokens of a timed step on a CPU.
+# Seconds for which to time steps, and the maximum tokens of a timed step on a CPU.
 _TIMING_SECONDS, _MAX_TIMED_TOKENS = 2.0, 4096
 _HOUR, _DAY = 3600.0, 86_400.0
 
@@ -57,12 +57,12 @@ def train(
 ) -> TrainResult:
     """Trains a model on a problem, or continues a run as if it had never stopped.
 
-    An epoch ends with an evaluation. Callbacks and the history get its logs: "step" (steps so far),
-    "loss" (mean training loss per token, with label smoothing and dropout) and, for the dev set,
-    "val_loss" (per token, without label smoothing and dropout), "val_perplexity", "val_accuracy"
-    and, with `eval_bleu`, "val_bleu" or the name of the problem's own score. With
+    Each evaluation ends an epoch. Callbacks and the history get the epoch's logs: "step" (steps so
+    far), "loss" (mean training loss per token, with label smoothing and dropout) and, for the dev
+    set, "val_loss" (per token, without label smoothing and dropout), "val_perplexity",
+    "val_accuracy" and, with `eval_bleu`, "val_bleu" or the name of the problem's own score. With
     `schedule="train"` all steps are one epoch, with "step" and "loss". The history of a continued
-    run includes its earlier epochs; its first new loss includes the steps before the stop.
+    run includes the earlier epochs; an interrupted epoch's loss is the mean over all its steps.
 
     Callbacks are called as Keras's `fit` calls them. `self.model` is the model, and
     `self.model.stop_training = True` ends the run: it is evaluated and saved, and the same call
@@ -73,12 +73,12 @@ def train(
 
     Args:
       problem: from `t2t_keras.problem`, or its name.
-      hparams: from `t2t_keras.hparams`, or the name of a set; "auto" = those of an existing run,
-        or for a new run those that suit the data.
+      hparams: from `t2t_keras.hparams`, or the name of a set; "auto" = the values of an
+        existing run or, for a new run, values that suit the data.
       data_dir: the directory that `t2t_keras.generate_data` wrote to.
       output_dir: the run's directory, with its checkpoints, logs and settings.
       model: registered name of the model.
-      train_steps: steps from the beginning of the run; None = those of `hparams`.
+      train_steps: steps from the beginning of the run; None = the number in `hparams`.
       callbacks: Keras's callbacks.
       random_seed: seed of the initial weights, dropout and data order.
       worker_gpu: number of GPUs; None = all visible ones, 0 = the CPU.
@@ -200,7 +200,7 @@ def train_run(
         step = backend.make_step(config, devices, cluster)
         score = None
         if options.eval_bleu and workers.is_chief:
-            # Imports TensorFlow, which a machine that trains under JAX may lack.
+            # Imported here: it needs TensorFlow, which a machine that trains under JAX may lack.
             from t2t_keras.evaluation.follow import model_scorer
 
             score = model_scorer(step.model, config, generated, "dev")
@@ -217,9 +217,9 @@ def recommended_hparams(
 ) -> HParams:
     """Returns the hyperparameters that suit a problem's data and this machine.
 
-    A problem may name its set. Otherwise the number of training pairs and the presence of a GPU
-    decide. The number of steps is the set's, or smaller for little data; for a warm start, only the
-    size of the data decides it.
+    A problem may name its set. Otherwise the set depends on the number of training pairs and the
+    presence of a GPU. The number of steps is the set's, or smaller for little data; for a warm
+    start, it depends only on the size of the data.
 
     Args:
       generated: the data.
@@ -267,8 +267,8 @@ def recommendation(generated: Generated, flags: Sequence[str]) -> str:
     hparams = recommended_hparams(generated, devices=devices)
     seconds = hparams.train_steps * _seconds_per_step(generated, hparams, devices)
     name = generated.problem.name
-    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-    output_dir = next(path for name in names if not (path := Path("runs") / name).exists())
+    folders = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    output_dir = next(path for folder in folders if not (path := Path("runs") / folder).exists())
     command = command_line("t2t-trainer", *flags, output_dir=output_dir, hparams_set=AUTO)
     return (
         f"To train with {hparams.set_name} for {hparams.train_steps:,} steps, which take about "
@@ -293,7 +293,7 @@ def _seconds_per_step(generated: Generated, hparams: HParams, devices: backend.D
     max_length = min(hparams.max_length, microbatch)
     sampler = TokenBatchSampler(examples.lengths, tokens, max_length, seed=0)
     parts = list(replica_batches(examples, sampler.at(0), microbatch, step))
-    float(step.update(0, parts)["loss"])  # Compiles it.
+    float(step.update(0, parts)["loss"])  # Compiles the step.
     seconds: list[float] = []
     while sum(seconds) < _TIMING_SECONDS:
         start = time.monotonic()

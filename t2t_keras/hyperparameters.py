@@ -393,7 +393,7 @@ class HParams(ModelConfig):
         return {name: json_value(value) for name, value in vars(self).items() if name != "set_name"}
 
 
-# Hyperparameter -> (the one that decides whether it is used, values without use, a value with use).
+# Hyperparameter -> (what decides if it is used, values that leave it unused, one that uses it).
 _DEPENDENCIES = {
     "parameter_attention_heads": ("feed_forward", ("feed_forward",), "parameter_attention"),
     "max_positions": ("positions", ("sinusoidal", "rotary", "none"), "learned"),
@@ -483,7 +483,7 @@ def hparams(name: str, overrides: str | Mapping[str, Any] = "", **changes: Any) 
 
 
 def changed_hparams(hparams: HParams, hparams_set: str = "transformer_base") -> dict[str, Any]:
-    """Returns the values that differ from a set's, or the base model's if it is not registered."""
+    """Returns the values that differ from a set's; or from the base model's, without such a set."""
     # The directory of a user's own set may not have been imported.
     is_registered = hparams_set in HPARAMS_SETS
     reference = (HPARAMS_SETS[hparams_set]() if is_registered else HParams()).config()
@@ -500,8 +500,8 @@ def take_config(
       config_class: the class of the config.
       config: the values; None = the defaults. An instance of this library's classes is reduced to
         the fields of `config_class`; an instance of a user's class keeps all its fields.
-      arguments: keyword arguments. Fields among them replace values and are removed, as is
-        `config_class`, the name of a user's class from `config_arguments`.
+      arguments: keyword arguments. Those that are fields replace values and are removed; so is
+        `config_class`, in which `config_arguments` names a user's class.
 
     Raises:
       UserError: the class of that name has not been imported, or a value has a wrong type or is

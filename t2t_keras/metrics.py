@@ -43,10 +43,10 @@ class TranslationScore:
     """How well hypotheses match references.
 
     Attributes:
-      bleu: of the corpus, 0 .. 100.
+      bleu: BLEU of the corpus, 0 .. 100.
       bleu_signature: sacreBLEU's description of the computation.
       chrf: chrF2 of the corpus, 0 .. 100.
-      chrf_signature: likewise.
+      chrf_signature: sacreBLEU's description of chrF's computation.
       report: a line for each score, with signature, n-gram precisions and brevity penalty; also
         returned by `str()`.
       conventions: BLEU under the requested conventions, by name; also in the report.
@@ -143,12 +143,12 @@ def convention_bleu(
     Args:
       hypotheses: the translations, plain text.
       references: line N is the reference of hypothesis N.
-      convention: one of the two.
+      convention: "tokenised" or "compound_split".
       language: code of the translations' language, for the tokeniser's list of abbreviations.
       lowercase: whether to ignore case.
 
     Raises:
-      UserError: another convention, or a language that sacremoses does not know.
+      UserError: an unknown convention, or a language that sacremoses does not know.
     """
     if convention not in CONVENTIONS:
         raise UserError(

@@ -61,7 +61,7 @@ class Registry(Mapping[str, Any]):
         self.entries: dict[str, Any] = {}
 
     def add(self, entry: Entry, name: str = "") -> Entry:
-        """Registers a function under its name, a class under its name in snake case; a decorator.
+        """Decorator: registers a function under its name, a class under its name in snake case.
 
         In a notebook, running a cell again replaces what it has registered.
 
@@ -183,12 +183,12 @@ register_metric = METRICS.add
 
 
 def register_problem(problem_class: ProblemClass) -> ProblemClass:
-    """Registers a `Problem` class, TranslateEndeToy as `translate_ende_toy`.
+    """Registers a `Problem` class; TranslateEndeToy becomes `translate_ende_toy`.
 
     A class that is not a dataclass becomes a frozen one.
 
     Raises:
-      UserError: a field of its base has a new value without a type, which dataclasses ignore.
+      UserError: the class sets a field of its base without a type; dataclasses ignore such values.
     """
     fields = dataclasses.fields(problem_class) if dataclasses.is_dataclass(problem_class) else ()
     untyped = vars(problem_class).keys() - inspect.get_annotations(problem_class)

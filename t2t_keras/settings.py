@@ -26,7 +26,7 @@ Settings = TypeVar("Settings", bound="DataclassInstance")
 
 _BOOLEANS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _TYPE_NAMES = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
-# A value that begins with one of these is YAML; plain values contain only these characters.
+# How YAML values begin; and the values that `as_text` writes without quotation marks.
 _YAML_STARTS, _PLAIN = tuple("[{\"'"), re.compile(r"[\w<./][\w<>./+*-]*")
 
 
@@ -48,11 +48,11 @@ def setting(
       meaning: one line for users, with the unit and the paper's section or table.
       minimum: smallest allowed value, inclusive.
       maximum: largest allowed value, inclusive.
-      choices: the allowed values of a string, of the strings of a list, or of the names of a
-        mapping; a `Registry` for the names in it.
+      choices: what a string, each string of a list, or each name of a mapping may be; with a
+        `Registry`, the registered names.
       words: words for certain values, such as {"auto": 0}.
-      of_test_set: whether the field only describes the test set of a problem, so that a model may
-        be scored with another value than in training.
+      of_test_set: whether the field only describes the test set of a problem, so that its value may
+        differ between training and scoring.
       is_path: whether it is a path, in which a leading ~ becomes the home directory.
     """
     bounds = dict(minimum=minimum, maximum=maximum, choices=choices)
@@ -67,7 +67,7 @@ def parse_assignments(text: str) -> dict[str, Any]:
     """Splits "name=value,name=value" (spaces around names and values are ignored).
 
     A value that begins with a bracket or a quotation mark is YAML, as `[a, b]`, `{a: 1, b: 2}` or
-    `"a,b"`; others are strings up to the next comma.
+    `"a,b"`; any other value is a string up to the next comma.
 
     Raises:
       UserError: the text is not of this form, or a name is repeated.
@@ -93,7 +93,7 @@ def parse_assignments(text: str) -> dict[str, Any]:
 
 
 def _parse_yaml_value(text: str, rest: list[str], name: str) -> Any:
-    """Returns the YAML value that begins with `text`; removes its other parts from `rest`."""
+    """Returns the YAML value that begins with `text`; takes its remaining parts from `rest`."""
     while True:
         try:
             return parse_yaml(text, name)
@@ -250,7 +250,7 @@ def convert(value: Any, expected: Any, subject: str) -> Any:
     """Converts a value, or its text, to a type.
 
     Args:
-      value: the value. One item stands for a list of it; "" is an empty list or mapping.
+      value: the value. A single item stands for a list of one; "" is an empty list or mapping.
       expected: bool, int, float, str, `tuple[type, ...]` or `Mapping[str, type]`.
       subject: the beginning of error messages.
 
@@ -286,7 +286,7 @@ def convert(value: Any, expected: Any, subject: str) -> Any:
 
 
 def _parse(text: str, expected: type) -> Any:
-    """Returns the value of a type that a string stands for, or None."""
+    """Converts a string to a type; returns None if it does not fit."""
     if expected is bool:
         return _BOOLEANS.get(text.lower())
     with contextlib.suppress(ValueError):

@@ -49,8 +49,8 @@ class Table:
     """One of the paper's tables, with our figures next to it."""
 
     title: str
-    columns: Mapping[str, str]  # Value name -> heading; values without one are in JSON only.
-    rows: Sequence[Mapping[str, Any]]  # Value name -> value; None or a missing one = blank cell.
+    columns: Mapping[str, str]  # Value name -> heading; values without a heading are in JSON only.
+    rows: Sequence[Mapping[str, Any]]  # Value name -> value; None or no value = blank cell.
     notes: str = ""  # Paragraphs, with blank lines between them.
     # In JSON, a result is listed under "results" in its set's first row, or in a row of its own.
     results: Sequence[Result] = ()
@@ -77,7 +77,7 @@ def _rows_with_results(table: Table) -> list[dict[str, Any]]:
     for result in table.results:
         row = next((row for row in rows if row.get("set") == result.set), None)
         if row is None:
-            # Its keys are those of the other rows, so that programs can read all rows alike.
+            # With the keys of the first row, so that programs can read all rows alike.
             row = {**dict.fromkeys(table.rows[0]), "set": result.set}
             rows.append(row)
         row.setdefault("results", []).append(dataclasses.asdict(result))
@@ -126,7 +126,7 @@ def _format_part(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-# Of newstest2013 and the full edition of newstest2014 (section 6.1).
+# Lines of newstest2013, and of the full edition of newstest2014 (section 6.1).
 _LINE_COUNTS = {"dev": 3000, "test": 3003}
 # Settings that change how something is computed, or where it comes from, but not the result.
 _NEUTRAL_HPARAMS = {"microbatch_tokens", "recompute", "compute_dtype"}
@@ -168,7 +168,7 @@ def newest_result(
 
 def _scores_papers_text(result: Result) -> bool:
     problem = make_problem(result.problem)
-    # The name shows the edition, and whether lines are missing.
+    # The text's name shows the edition, and whether lines are missing.
     is_whole = result.text == problem.text_name(result.split, _LINE_COUNTS[result.split])
     return is_whole and _are_equivalent(result.problem_config, problem.config())
 
@@ -426,14 +426,14 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> T
     find = functools.partial(newest_result, split="dev", problem="translate_ende", averaged=1)
     for variation in (*TABLE_3, *PARAMETER_ATTENTION):
         name, hparams = variation.hparams_set, hyperparameters.hparams(variation.hparams_set)
-        with_bleu, same_checkpoint = find(results, name), results
-        if with_bleu:  # A row is of one checkpoint.
-            checkpoint = with_bleu.steps, with_bleu.checkpoint
-            same_checkpoint = [
+        bleu_result, candidates = find(results, name), results
+        if bleu_result:  # Both figures of a row are of one checkpoint.
+            checkpoint = bleu_result.steps, bleu_result.checkpoint
+            candidates = [
                 result for result in results if (result.steps, result.checkpoint) == checkpoint
             ]
-        with_perplexity = find(same_checkpoint, name, score="perplexity")
-        reported = with_bleu or with_perplexity
+        perplexity_result = find(candidates, name, score="perplexity")
+        reported = bleu_result or perplexity_result
         row = {
             "set": name,
             "row": variation.row,
@@ -442,8 +442,8 @@ def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> T
             "paper_perplexity": variation.perplexity,
             "paper_bleu": variation.bleu,
             "paper_millions": variation.million_weights,
-            "our_perplexity": with_perplexity and with_perplexity.perplexity,
-            "our_bleu": with_bleu and with_bleu.bleu,
+            "our_perplexity": perplexity_result and perplexity_result.perplexity,
+            "our_bleu": bleu_result and bleu_result.bleu,
             "our_steps": reported and reported.steps,
             "vocab_size": vocab_size,
             "weights": hparams.count_weights(vocab_size),
@@ -506,8 +506,8 @@ def parsing_table(results: Sequence[Result] = ()) -> Table:
         if parser == _TRANSFORMER:
             name, problems, vocab_size = _TABLE_4_OURS[training]
             hparams = hyperparameters.hparams(name)
-            same_problem = [result for result in shown_results if result.problem in problems]
-            newest = newest_result(same_problem, name, "test", score="f1")
+            problem_results = [result for result in shown_results if result.problem in problems]
+            newest = newest_result(problem_results, name, "test", score="f1")
             row |= {
                 "set": name,
                 "our_f1": newest and newest.f1,

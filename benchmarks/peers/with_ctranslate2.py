@@ -10,7 +10,7 @@ from with_transformers import new_model
 args = workload.arguments("int8")
 names = ["<pad>", "</s>", "<unk>", "<s>", *map(str, range(4, args.size.vocab_size))]
 model = new_model(args.size)
-# BART's loader: Marian's would drop an entry of the vocabulary that this one does not have.
+# BART's loader: Marian's would drop a vocabulary entry that this model does not have.
 model.config.normalize_before = model.config.normalize_embedding = False
 spec = BartLoader().get_model_spec(model)
 spec.register_source_vocabulary(names)

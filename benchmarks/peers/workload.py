@@ -1,6 +1,6 @@
-"""The work that every toolkit does, and how it is timed. It needs NumPy alone.
+"""The work that every toolkit does, and how it is timed. Needs only NumPy.
 
-All toolkits get the same batches, drawn with a fixed seed, as long as captions of Multi30k.
+All toolkits get the same batches from a fixed seed: sentences as long as captions of Multi30k.
 """
 
 import argparse

@@ -37,7 +37,7 @@ def noun_phrase(
 ) -> Phrase:
     """Builds a noun phrase in every case; `determiner` is a name in the table of determiners."""
     entry, gender = words.DETERMINERS[determiner], "plural" if plural else noun.gender
-    # Uncountable nouns have "any", as plurals do.
+    # Uncountable nouns take the determiner of plurals, such as "any".
     article = entry.english if noun.plural and not plural else entry.plural
     english = spaced(adjective and adjective.english, noun.plural if plural else noun.english)
     if article == "a" and english[0] in "aeiou":
@@ -79,7 +79,7 @@ class Clause:
     ):
         self.subject, self.verb = subject, verb
         self.past, self.modal, self.negative = past, modal, negative
-        self.object: Phrase | None = None  # Only if it is the last complement.
+        self.object: Phrase | None = None  # None unless it is the last complement.
         auxiliary, english = _english_verbs(verb, past, modal, subject, negative or question)
         finite, end = _german_verbs(verb, past, modal, subject)
         stem = verb.german.removeprefix(verb.prefix)
@@ -107,12 +107,12 @@ class Clause:
         self.english[slot], self.german[slot] = pair
 
     def add(self, complement: Complement, phrase: Phrase, slot: str = "complement") -> None:
-        """Puts a noun phrase into the case and the slot of its complement."""
+        """Fills the slot of a complement with a noun phrase in the complement's case."""
         german = phrase.german[complement.case]
         if complement.german_preposition:
             article, _, remainder = german.partition(" ")
-            contraction = f"{complement.german_preposition} {article}"
-            german = spaced(_SHORT_FORMS.get(contraction, contraction), remainder)
+            full_form = f"{complement.german_preposition} {article}"
+            german = spaced(_SHORT_FORMS.get(full_form, full_form), remainder)
         elif not phrase.gender:
             slot = "pronoun"
         else:
@@ -124,7 +124,7 @@ class Clause:
         self.fill(slot, (spaced(complement.preposition, phrase.object), german))
 
     def read(self, english: str, german: str) -> Pair:
-        """Reads the clause out in two orders, named as in the table of orders."""
+        """Reads the clause out; `english` and `german` name word orders in the table of orders."""
         return (
             spaced(*map(self.english.get, _ORDERS[english])),
             spaced(*map(self.german.get, _ORDERS[german])),

@@ -21,12 +21,12 @@ _TRANSITIVE = [
     for verb in TABLES["verbs"]
     if [complement.german_preposition for complement in verb.complements] == [""]
 ]
-_QUANTIFIERS = {"every", *(entry.name for entry in TABLES["determiners"] if not entry.endings)}
+_NEVER_NEGATED = {"every", *(entry.name for entry in TABLES["determiners"] if not entry.endings)}
 
 
 @functools.cache
 def _weighted_entries(table: str, column: str) -> tuple:
-    """Returns the entries of a table, each as often as its weight in a column says."""
+    """Returns the entries of a table, each repeated as often as its weight in a column says."""
     return tuple(entry for entry in TABLES[table] for _ in range(int(getattr(entry, column))))
 
 
@@ -109,7 +109,7 @@ class Grammar:
         return clause
 
     def _verb(self, verbs: Sequence[Entry], past: bool, is_event: bool = False) -> Entry:
-        """Draws a verb; in the past, one that changes form. `is_event` excludes states ("know")."""
+        """Draws a verb; in the past, one that changes then. `is_event` excludes states ("know")."""
         while True:
             verb = self._pick(verbs)
             if not ((past and verb.english.startswith(verb.past)) or (is_event and verb.preterite)):
@@ -173,7 +173,7 @@ class Grammar:
         if negative and case == "accusative" and name in ("a", "bare"):
             name = "no"
         # In "hilft Frauen" nothing shows the dative.
-        elif (negative and name in _QUANTIFIERS) or (case == "dative" and name == "bare"):
+        elif (negative and name in _NEVER_NEGATED) or (case == "dative" and name == "bare"):
             name = "the"
         adjective = self._pick(_entries_of_classes("adjectives", noun.classes))
         adjective = adjective if self._chance(0.3) else None

@@ -88,7 +88,7 @@ def adjective_form(adjective: Entry, determiner: Entry, case: str, gender: str) 
 
 
 def noun_form(noun: Entry, case: str, plural: bool) -> str:
-    """Returns a German noun: Hund, Hunde, Hunden; a weak one is "den Jungen"."""
+    """Returns a form of a German noun, such as Hunden, or Jungen of the weak noun Junge."""
     if plural:
         takes_n = case == "dative" and noun.german_plural[-1] not in "ns"
         return noun.german_plural + ("n" if takes_n else "")

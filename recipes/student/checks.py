@@ -73,7 +73,7 @@ def _check_models(plan: Plan) -> None:
 
 
 def _check_trainable(hparams: HParams) -> None:
-    """Raises `UserError` if a pattern matches no weight; names do not depend on widths."""
+    """Raises `UserError` if a pattern matches no weight; widths do not change weights' names."""
     narrow = dataclasses.replace(
         hparams, d_model=2, num_heads=1, d_k=0, d_v=0, d_ff=1, max_positions=1, start_id=0
     )
@@ -83,12 +83,12 @@ def _check_trainable(hparams: HParams) -> None:
 def _check_warm_start(student: HParams, teacher: HParams) -> None:
     """Raises `UserError` unless the student has the teacher's shape, maybe with fewer layers."""
     encoders, decoders = teacher.depths()
-    variant = dataclasses.replace(student, num_encoder_layers=encoders, num_decoder_layers=decoders)
+    deeper = dataclasses.replace(student, num_encoder_layers=encoders, num_decoder_layers=decoders)
     student_encoders, student_decoders = student.depths()
     if (
         student_encoders > encoders
         or student_decoders > decoders
-        or variant.count_weights(4) != teacher.count_weights(4)
+        or deeper.count_weights(4) != teacher.count_weights(4)
     ):
         raise UserError(
             "student: from_teacher: expected the teachers' hyperparameters, maybe with fewer "
@@ -156,7 +156,7 @@ def _check_options(plan: Plan, trainer_flags: Sequence[str]) -> None:
     for name in _OWN_FLAGS:
         if flags[name].present:
             raise UserError(
-                f"the recipe sets --{name} itself. Leave it out, and change the other settings "
+                f"the recipe sets --{name} itself. Leave it out, and change the recipe's settings "
                 f"instead.",
                 code="bad_flags",
             )

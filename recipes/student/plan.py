@@ -19,7 +19,7 @@ _TOKENS_PER_BYTE = 0.25
 # A training step computes at least three products per weight and token. On a CPU, with
 # transformer_small and 2 to 4 layers, it takes as long as 4.2 to 4.7 products.
 _PRODUCTS_OF_TRAINING = 4.5
-_MAX_SHOWN = 500
+_MAX_MESSAGE = 500  # characters
 _SCHEMA = Path(__file__).with_name("schema.yaml")
 
 
@@ -31,7 +31,7 @@ class Data:
       languages: source and target.
       train: names of the texts.
       vocabulary: name of the data whose vocabulary is used; "" = its own.
-      tags: words before the sources of texts, by name.
+      tags: control tokens before the sources of texts, by name of the text.
     """
 
     languages: tuple[str, str]
@@ -148,7 +148,7 @@ class Plan:
 
     @property
     def user_flags(self) -> list[str]:
-        """Flags of commands that need the user's directory; others find it in runs."""
+        """The flag for commands that do not find the user's directory in a run."""
         directory = self.config["t2t_usr_dir"]
         return [f"--t2t_usr_dir={directory}"] * bool(directory)
 
@@ -384,8 +384,8 @@ def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
         instance = next((line for line in lines if line.startswith("On instance[")), "")
         instance = instance.removeprefix("On instance").rstrip(":")
         message = message.partition(": ")[2] or message
-        if len(message) > _MAX_SHOWN:
-            message = f"{message[: _MAX_SHOWN // 2]} ... {message[-_MAX_SHOWN // 2 :]}"
+        if len(message) > _MAX_MESSAGE:
+            message = f"{message[: _MAX_MESSAGE // 2]} ... {message[-_MAX_MESSAGE // 2 :]}"
         # YAML reads a bare no, the code of Norwegian, as false.
         advice = " Put it into quotes." * message.endswith("is not of type 'string'")
         raise UserError(

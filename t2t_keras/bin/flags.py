@@ -79,12 +79,12 @@ def run_command(
 def _run_and_catch(
     define_flags: Callable[[Flags], None], main: Callable[[Flags], int | None], argv: Sequence[str]
 ) -> tuple[int, str | UserError]:
-    """Runs a command; returns its exit status and the error or its message, "" without an error."""
+    """Runs a command; returns its exit status, and its error or error message, or ""."""
     flags = Flags()
     try:
         define_flags(flags)  # May load third-party packages.
         _define_shared(flags)
-        flags.settings(_SETTING_NAMES)
+        flags.settings(_SETTING_LISTERS)
         flags.parse(argv)
         if text := _help_or_version(flags, main):
             print(text)
@@ -184,9 +184,9 @@ def _is_given(flags: Flags, name: str) -> bool:
 
 
 def define_common(flags: Flags, *names: str, **meanings: str) -> None:
-    """Adds flags of `_COMMON`; `meanings` has help texts for flags that differ in this command."""
+    """Adds flags of `_COMMON`; `meanings` has the help texts that differ in this command."""
     for name, meaning in ({name: _COMMON[name] for name in names} | meanings).items():
-        if name in _SETTING_NAMES:
+        if name in _SETTING_LISTERS:
             flags.assignments(name, meaning, "" if name in meanings else _NOTES[name])
         elif name in _COMMON_PATHS:
             flags.path(name, meaning)
@@ -241,8 +241,8 @@ def _problem_settings() -> Iterable[str]:
     return Problem().config()
 
 
-# Flag -> names of the settings that it takes.
-_SETTING_NAMES = {
+# Flag -> function that lists the names of its settings.
+_SETTING_LISTERS = {
     "decode_hparams": lambda: vars(DecodeConfig()),
     "hparams": lambda: HParams().config(),
     "problem_config": _problem_settings,
@@ -301,7 +301,7 @@ RUN_FLAGS = ("problem", "problem_config", "model", "hparams_set", "hparams")
 
 
 def given_flags(flags: Flags, *names: str) -> dict[str, object]:
-    """Returns the values of the flags that were given."""
+    """Returns the values of those of the named flags that were given."""
     return {name: getattr(flags, name) for name in names if flags[name].present}
 
 

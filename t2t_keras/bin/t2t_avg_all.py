@@ -23,7 +23,7 @@ def define_flags(flags: Flags) -> None:
         1,
     )
     flags.number(
-        "seconds_apart", "Minimum seconds of training between two of them (paper: 600); 0 = all", 0
+        "seconds_apart", "Minimum seconds of training between checkpoints (paper: 600); 0 = all", 0
     )
     flags.switch("ema", "Instead, write the newest moving average of a run with ema_decay")
     flags.switch("overwrite", "Replace an earlier average in --output_dir")

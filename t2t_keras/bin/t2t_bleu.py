@@ -27,7 +27,7 @@ from t2t_keras.io.flags import Flags
 from t2t_keras.metrics import TOKENIZATIONS, bleu
 from t2t_keras.text.files import read_text
 
-_ONE_TEXT_FLAGS = ("translation", "reference", "translations_dir")
+_EXCLUDED_BY_ARGUMENTS = ("translation", "reference", "translations_dir")
 _DIRECTORY_FLAGS = ("source", "event_dir", "min_steps", "wait_minutes")
 
 
@@ -99,7 +99,7 @@ def run(flags: Flags) -> None:
 
 def _take_arguments(flags: Flags, files: Sequence[str]) -> None:
     """Sets --translation and --reference from arguments, which exclude these flags."""
-    conflicting = [f"--{name}" for name in _ONE_TEXT_FLAGS if getattr(flags, name)]
+    conflicting = [f"--{name}" for name in _EXCLUDED_BY_ARGUMENTS if getattr(flags, name)]
     if conflicting or len(files) < 2:
         conflict = f" and {' and '.join(conflicting)}" if conflicting else ""
         raise UserError(

@@ -147,14 +147,14 @@ def run(flags: Flags) -> None:
 def _check_combination(flags: Flags) -> None:
     """Raises `UserError` if a flag would silently be ignored because of another one."""
     file_flags = ("decode_from_file", "eval_use_test_set", "decode_reference", "results_file")
-    outputs = ("prefix_file", "alignment_file", "attention_file")
+    line_files = ("prefix_file", "alignment_file", "attention_file")
     refuse_together(
         flags,
         {
-            "decode_interactive": (*file_flags, *outputs, "decode_to_file", "score_file"),
-            "score_file": (*file_flags, *outputs, "forbidden_file", *LINE_STAGE_FILES),
+            "decode_interactive": (*file_flags, *line_files, "decode_to_file", "score_file"),
+            "score_file": (*file_flags, *line_files, "forbidden_file", *LINE_STAGE_FILES),
             "eval_use_test_set": ("decode_from_file",),
-            "disturb": ("decode_interactive", "score_file", *LINE_STAGE_FILES, *outputs),
+            "disturb": ("decode_interactive", "score_file", *LINE_STAGE_FILES, *line_files),
             "shard": ("decode_reference", "disturb", "results_file"),
         },
     )

@@ -73,8 +73,8 @@ def _client(flags: Flags) -> "Client":
     from t2t_keras.serving.client import GrpcClient, RestClient
 
     logging.getLogger("urllib3").setLevel(logging.CRITICAL)  # it warns of each attempt
-    kind = GrpcClient if flags.protocol == "grpc" else RestClient
-    return kind(
+    client_class = GrpcClient if flags.protocol == "grpc" else RestClient
+    return client_class(
         address=flags.server,
         name=flags.servable_name,
         signature=flags.signature_name,

@@ -3,7 +3,7 @@
 t2t-trainer --problem=translate_ende_toy --data_dir=data --hparams_set=auto --output_dir=runs/toy
 t2t-trainer --output_dir=runs/toy
 
-With KERAS_BACKEND=jax it trains on one device without TensorFlow; either can continue the run.
+With KERAS_BACKEND=jax it trains on one device without TensorFlow. A run may switch backends.
 """
 
 import dataclasses
@@ -27,8 +27,8 @@ def define_flags(flags: Flags) -> None:
     define_common(flags, "problem", "problem_config")
     define_common(flags, data_dir="Directory that t2t-datagen wrote to")
     define_common(flags, "hparams_set", "hparams", "model")
-    steps = "Last step, counted from the start of the run; default: the set's"
-    flags.integer("train_steps", steps)
+    meaning = "Last step, counted from the start of the run; default: the set's"
+    flags.integer("train_steps", meaning)
     flags.integer("random_seed", "Seed of weights, dropout and data order", 1, 0, 2**32 - 1)
     define_common(flags, "t2t_usr_dir")
     flags.switch("generate_data", "Run t2t-datagen first if --data_dir lacks the data")

@@ -37,7 +37,7 @@ from t2t_keras.training.curves import make_curves
 from t2t_keras.training.evaluation import SplitLoss
 from t2t_keras.training.run_config import CHANGEABLE_ON_RESUME, RunConfig
 
-_SAMPLE_WORDS = 20
+_MAX_SAMPLE_WORDS = 20
 
 
 def model_scorer(
@@ -57,7 +57,7 @@ def model_scorer(
     decoding = decode_config(decode_hparams, config.problem.decoding_defaults)
     translator = Translator(model, config.vocabulary, decoding, problem=config.problem)
     sources, references = generated.text(split)
-    candidates = [i for i, text in enumerate(sources) if 0 < len(text.split()) <= _SAMPLE_WORDS]
+    candidates = [i for i, text in enumerate(sources) if 0 < len(text.split()) <= _MAX_SAMPLE_WORDS]
     # Evenly spread, as neighbours may come from the same text.
     sample = sorted({candidates[len(candidates) * n // 6] for n in (1, 3, 5)} if candidates else ())
 
@@ -85,9 +85,9 @@ def evaluate_all(
 ) -> list[int]:
     """Scores every checkpoint of a run in the order of steps; returns the newly scored steps.
 
-    Writes curves to `<output_dir>/eval_<split>/`. Skips steps before `min_steps`, and steps that
-    results.jsonl there already has with the same settings. Also adds all results, including earlier
-    ones, to `results_file`; "" = none.
+    Writes curves and results.jsonl to `<output_dir>/eval_<split>/`. Skips steps before `min_steps`,
+    and steps that this results.jsonl already has with the same settings. Also adds all results,
+    including earlier ones, to `results_file`; "" = none.
 
     With `eval_bleu`, translates the split ("dev" or "test") and computes the problem's score; else
     only the loss. `decode_hparams` are changes to the problem's decoding settings. `worker_gpu` is
@@ -128,7 +128,7 @@ def evaluate_all(
 
     with locked_directory(directory, "t2t-eval"):
         template = run_result(config, output_dir, split, None, settings, text)
-        earlier_steps = _find_scored_steps(files, template)
+        earlier_steps = _copy_earlier_results(files, template)
         watcher = follow_run(output_dir, policy, min_steps, done=earlier_steps)
         checkpoints = watcher.load_each(lambda path: load_weights(step.model, path))
         scored = itertools.starmap(score_checkpoint, checkpoints)
@@ -150,8 +150,8 @@ def score_all(
 
     Writes curves and results.jsonl to `event_dir`, by default the folder of the files. Skips steps
     before `min_steps`, and steps that the results already have with the same settings of
-    translation, references and `score_settings` (those of `score`). Scores the first hypothesis
-    of each line. `source`, the translated file or its name, is needed if there are several.
+    translation, references and the `score_settings` of `score`. Scores the first hypothesis of each
+    line. `source`, the translated file or its name, is needed if several files were translated.
 
     Raises:
       UserError: there are no translations, translations of several texts, or parses; a file cannot
@@ -183,7 +183,7 @@ def score_all(
         return result, {"bleu": file_score.bleu, "chrf": file_score.chrf}, f"{label}:\n{file_score}"
 
     files = _results_files(Path(event_dir or translations_dir))
-    earlier_steps = _find_scored_steps(files, template)
+    earlier_steps = _copy_earlier_results(files, template)
     watcher = CheckpointWatcher(
         lambda: files_by_name_and_step(translations_dir).get(name, {}),
         policy,
@@ -217,18 +217,18 @@ def _name_of_text(directory: str | Path, name: str, policy: PollPolicy) -> str:
     return names[0]
 
 
-def _refuse_raw_outputs(files: Path, name: str) -> None:
+def _refuse_raw_outputs(files: Path, problem_name: str) -> None:
     """Raises `UserError` if BLEU of the outputs would be meaningless, as for parses."""
     try:
-        problem = make_problem(name)
+        problem = make_problem(problem_name)
     except UserError:
         # The files are from another program, or of a problem that --t2t_usr_dir would register.
         return
     if problem.postprocessed_suffix:
         raise UserError(
-            f"{files} are raw outputs of {name}, not text, so their BLEU would be meaningless. "
-            f"{files}.{problem.postprocessed_suffix} has the postprocessed outputs. Compute the "
-            f"problem's own score with t2t-eval, or score trees with t2t-evalb.",
+            f"{files} are raw outputs of {problem_name}, not text, so their BLEU would be "
+            f"meaningless. {files}.{problem.postprocessed_suffix} has the postprocessed outputs. "
+            f"Compute the problem's own score with t2t-eval, or score trees with t2t-evalb.",
             code="not_text",
         )
 
@@ -245,9 +245,9 @@ def _results_files(directory: Path, results_file: str | Path = "") -> list[Path]
 _ScoredStep = tuple[Result, Mapping[str, float], str]
 
 
-def _find_scored_steps(files: Sequence[Path], template: Result) -> set[int]:
-    """Returns the steps of the first file's results like `template`; copies these to the others."""
-    results = [result for result in read_results(files[0]) if _kind(result) == _kind(template)]
+def _copy_earlier_results(files: Sequence[Path], template: Result) -> set[int]:
+    """Copies the first file's results like `template` to the other files; returns their steps."""
+    results = [result for result in read_results(files[0]) if _key(result) == _key(template)]
     for file in files[1:]:
         recorded = read_results(file)
         for result in results:
@@ -287,8 +287,8 @@ def _add_scores(
     return steps
 
 
-def _kind(result: Result) -> tuple:
-    """Returns a key that is equal for results of the same text with the same settings."""
+def _key(result: Result) -> tuple:
+    """Returns a key that results of the same text with the same settings share."""
     # A run may be continued with more steps.
     hparams = {
         name: value for name, value in result.hparams.items() if name not in CHANGEABLE_ON_RESUME

@@ -22,8 +22,8 @@ from t2t_keras.training.checkpoint_files import identity, step_of
 from t2t_keras.training.cost import read_cost
 from t2t_keras.training.run_config import RunConfig
 
-# Settings by which something besides the model contributes to a score.
-_MORE_THAN_THE_MODEL = ("engine", "ensemble", "forbidden", "glossary", "prefixes")
+# Decoding settings that let something besides the model affect the translations.
+_OUTSIDE_INFLUENCES = ("engine", "ensemble", "forbidden", "glossary", "prefixes")
 _MAX_LEVELS = 4  # nested lists and objects in a field
 
 
@@ -35,8 +35,8 @@ class Result:
       set: name of the hyperparameter set.
       problem: name of the problem.
       problem_config: all settings of the problem, by name.
-      split: "dev", "test", or the name of the translated file; "dev.upper" after the disturbance
-        of --disturb=upper.
+      split: "dev", "test", or the name of the translated file; "dev.upper" if it was changed
+        by --disturb=upper.
       hparams: the hyperparameters that differ from the set, by name.
       random_seed: the seed of the run.
       steps: optimizer steps of the checkpoint; None = unknown, here and below.
@@ -50,7 +50,7 @@ class Result:
       decode: the decoding settings, by name; for the score of a file, the settings of scoring.
       loss: unsmoothed cross-entropy, natural logarithm, per token of the references.
       perplexity: perplexity per token (word piece) of the references.
-      accuracy: share of the references' tokens that are the likeliest, 0 .. 1.
+      accuracy: share of the references' tokens that the model finds the likeliest, 0 .. 1.
       bleu: corpus BLEU, 0 .. 100.
       bleu_signature: sacreBLEU's description of the computation.
       chrf: corpus chrF2, 0 .. 100.
@@ -103,18 +103,18 @@ class Result:
     @property
     def is_of_the_model_alone(self) -> bool:
         """Whether only the model contributed: no other model, engine or constraint on outputs."""
-        return not any(self.decode.get(name) for name in _MORE_THAN_THE_MODEL)
+        return not any(self.decode.get(name) for name in _OUTSIDE_INFLUENCES)
 
 
 def append_result(path: str | Path, result: Result) -> None:
     """Adds a result to a file, which is created if it is missing.
 
     Raises:
-      UserError: it cannot be written.
+      UserError: the file cannot be written.
     """
     path = Path(path)
     text = json.dumps(dataclasses.asdict(result), ensure_ascii=False)
-    # The name of a translated file need not be UTF-8; this file is.
+    # The name of a translated file need not be UTF-8; this file must be.
     line = text.encode("utf-8", errors="replace") + b"\n"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -139,7 +139,7 @@ def append_result(path: str | Path, result: Result) -> None:
 def read_results(path: str | Path) -> list[Result]:
     """Returns the results in a file, in order; [] if there is no file.
 
-    Skips and prints lines that are not results, as left by a full disk.
+    Reports and skips lines that are not results, such as a full disk leaves.
 
     Raises:
       UserError: the file cannot be read.
@@ -202,10 +202,9 @@ def _is_valid(value: Any, levels: int) -> bool:
     return value is None or math.isfinite(value)
 
 
-# Scores in a result.
-_SCORES = ("bleu", "chrf", "f1")
-# Costs of the checkpoint in a result.
-_COSTS = ("target_tokens", "seconds", "hardware")
+# Fields of a `Result` for scores, and for the cost of the checkpoint.
+_SCORE_FIELDS = ("bleu", "chrf", "f1")
+_COST_FIELDS = ("target_tokens", "seconds", "hardware")
 
 
 def run_result(
@@ -219,7 +218,7 @@ def run_result(
 ) -> Result:
     """Returns the result of a checkpoint, with its cost; for the arguments see `Result`.
 
-    `score` is the result of a problem's `score`, which may have bleu, bleu_signature, chrf, f1,
+    `score` is what a problem's `score` method returned; it may have bleu, bleu_signature, chrf, f1,
     conventions and metrics; None = not scored. `scalars` are loss, perplexity and accuracy, if
     measured.
     """
@@ -228,7 +227,7 @@ def run_result(
     # Without a readable run.json, only `averaged` is unknown.
     with contextlib.suppress(UserError):
         averaged = RunConfig.load(folder).averaged if checkpoint else None
-    measured = {name: getattr(cost, name) for name in _COSTS} if cost else {}
+    measured = {name: getattr(cost, name) for name in _COST_FIELDS} if cost else {}
     measured |= {name: round(value, 6) for name, value in (scalars or {}).items()}
     return Result(
         set=config.hparams_set,
@@ -259,7 +258,7 @@ def score_fields(score: Any) -> dict[str, Any]:
     """Returns the fields of a `Result` that a score fills, with the current date."""
     return {
         "bleu_signature": getattr(score, "bleu_signature", ""),
-        **{name: round(getattr(score, name), 3) for name in _SCORES if hasattr(score, name)},
+        **{name: round(getattr(score, name), 3) for name in _SCORE_FIELDS if hasattr(score, name)},
         "main": {name: round(value, 3) for name, value in ([score.main] if score else ())},
         "conventions": {
             name: {"bleu": round(convention_score.bleu, 3), "signature": convention_score.signature}

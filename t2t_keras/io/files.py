@@ -37,14 +37,14 @@ def open_regular(path: str | Path) -> BinaryIO:
         mode = os.fstat(descriptor).st_mode
         # For a folder, `fdopen` raises IsADirectoryError.
         if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            raise _not_a_file(path)
+            raise _irregular_file_error(path)
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
 
 
-def _not_a_file(path: str | Path) -> UserError:
+def _irregular_file_error(path: str | Path) -> UserError:
     return UserError(
         f"{path} is a device, a FIFO or a socket: expected a file. Put the file there.",
         code="not_a_file",
@@ -72,11 +72,11 @@ def check_regular(paths: Iterable[Path]) -> None:
     """Raises `UserError` for a device, a FIFO or a socket among paths."""
     for path in paths:
         if path.exists() and not path.is_file() and not path.is_dir():
-            raise _not_a_file(path)
+            raise _irregular_file_error(path)
 
 
 def path_inside(folder: Path, name: object) -> Path:
-    """Returns the path of a file that is named in a record in the same folder.
+    """Returns the path of a file in a folder, from its name in a record there.
 
     Raises:
       UserError: the name is invalid, or leads out of the folder.
@@ -259,10 +259,10 @@ _LOCK_FILE = ".lock"
 
 @contextlib.contextmanager
 def locked_directory(directory: str | Path, command: str) -> Iterator[BinaryIO]:
-    """Locks a directory against other writers, after making it if missing; yields the lock's file.
+    """Locks a directory against other writers, and makes it if missing; yields the lock's file.
 
-    Readers are not locked out, and on a file system without locks nobody is. The system frees the
-    lock when the process ends, even if killed. The `UserError` in other processes names `command`.
+    Does not lock out readers, nor anyone on a file system without locks. The system frees the lock
+    when the process ends, even if killed. The `UserError` in other processes names `command`.
     """
     path = Path(directory) / _LOCK_FILE
     make_parent(path)
@@ -295,7 +295,7 @@ def last_writer(directory: str | Path) -> str:
     return ""
 
 
-_SUFFIX = ".safetensors"  # Of checkpoints.
+_SAFETENSORS = ".safetensors"
 # Marker file -> kind of its folder. The first match counts, since exports have a manifest too.
 _KINDS = {
     "run.json": "a run",
@@ -335,7 +335,7 @@ def not_a_run(path: str | Path) -> str:
     path = Path(path)
     expected = "Expected the folder that t2t-trainer, t2t-avg-all or t2t-import wrote."
     if not path.is_dir():
-        if path.suffix == _SUFFIX or path.with_name(f"{path.name}{_SUFFIX}").exists():
+        if path.suffix == _SAFETENSORS or path.with_name(f"{path.name}{_SAFETENSORS}").exists():
             return (
                 f"{path} is a checkpoint: give its folder, {path.parent}, as the run, and {path} "
                 f"as --checkpoint_path."
@@ -372,7 +372,7 @@ VOCABULARY_FILES = tuple(
     for kind in ("model", "pieces", "subwords", "words")
     for side in ("", ".source")
 )
-# Patterns for the names of the files that belong to these folders, subfolders included.
+# Patterns for the names of files that belong to runs, data and exports, subfolders included.
 _RESERVED = (
     *_KINDS,
     *VOCABULARY_FILES,
@@ -482,7 +482,7 @@ _PATTERN_CHARACTERS = re.compile(r"[\[\]*?\\]")
 
 @contextlib.contextmanager
 def plain_path(path: str | Path) -> Iterator[str]:
-    r"""Yields a path to the same files without pattern characters.
+    r"""Yields a path without pattern characters that leads to the same files.
 
     TensorFlow reads the path of a checkpoint or a SavedModel as a pattern: `exp[1]` names the
     folder `exp1`, and a backslash vanishes.

@@ -25,18 +25,18 @@ _NOT_IN_CONFIG = ("config", "flagfile", "undefok", "help", "helpfull", "registry
 class Flags(absl_flags.FlagValues):
     """The flags of one command; a flag belongs to the group that was started last.
 
-    Each command makes its own, so that several can be called in one process.
+    Each command makes its own `Flags`, so that one process can call several commands.
     """
 
     groups: dict[str, list[str]]  # Title -> names of flags.
     _notes: dict[str, "str | Callable[[Flags], str]"]  # Flag -> note.
     _arguments: dict[str, str]  # Argument -> meaning.
-    _setting_names: dict[str, Callable[[], Iterable[str]]]  # Flag -> names of settings.
+    _setting_listers: dict[str, Callable[[], Iterable[str]]]  # Flag -> lists its settings.
 
     def __init__(self) -> None:
         super().__init__()
         # Set this way, as absl would take these attributes for flags.
-        self.__dict__.update(groups={}, _notes={}, _arguments={}, _setting_names={})
+        self.__dict__.update(groups={}, _notes={}, _arguments={}, _setting_listers={})
         self.set_gnu_getopt(True)  # Flags may follow arguments.
 
     def group(self, title: str) -> None:
@@ -66,9 +66,9 @@ class Flags(absl_flags.FlagValues):
         """Defines a flag that takes paths separated by commas."""
         self._define_list(_PathsParser(), name, None, meaning)
 
-    def settings(self, names: Mapping[str, Callable[[], Iterable[str]]]) -> None:
-        """Declares the settings of "name=value,..." flags, for advice if one is given as a flag."""
-        self._setting_names.update(names)
+    def settings(self, listers: Mapping[str, Callable[[], Iterable[str]]]) -> None:
+        """Takes functions that list a flag's settings, for advice if one is given as a flag."""
+        self._setting_listers.update(listers)
 
     def switch(self, name: str, meaning: str, default: bool | None = False) -> None:
         """Defines a flag that is on or off; default None = not given."""
@@ -157,7 +157,7 @@ class Flags(absl_flags.FlagValues):
     def parse(self, argv: Sequence[str], known_only: bool = False) -> None:
         """Reads the flags of a command line, program name first, and those of its --config.
 
-        --dry-run is --dry_run, and -h is --help. With `known_only`, other arguments are ignored.
+        --dry-run means --dry_run, and -h --help. With `known_only`, everything else is ignored.
 
         Raises:
           UserError: there is no such flag, or its value is wrong.
@@ -197,8 +197,8 @@ class Flags(absl_flags.FlagValues):
             )
         for name, value in values.items():
             if name not in self or name in _NOT_IN_CONFIG:
-                settings = self._setting_names.items()
-                owner = next((f"{flag}:" for flag, names in settings if name in names()), "")
+                listers = self._setting_listers.items()
+                owner = next((f"{flag}:" for flag, lister in listers if name in lister()), "")
                 advice = f" Write it below {owner}" if owner else suggest(name, self)
                 raise UserError(f"{path}: there is no flag '{name}'.{advice}", code="unknown_flag")
             flag = self[name]
@@ -211,20 +211,20 @@ class Flags(absl_flags.FlagValues):
             elif not flag.present:
                 flag.parse(value)
 
-    def _setting_advice(self, argv: Sequence[str], wrong: str) -> str:
-        """Returns advice on giving a setting by its flag, "" if `wrong` is not a setting."""
-        name = wrong.replace("-", "_")
-        for flag, names in self._setting_names.items():
-            if flag not in self or name not in names():
+    def _setting_advice(self, argv: Sequence[str], unknown: str) -> str:
+        """Returns advice to give a setting through its flag; "" if `unknown` is not a setting."""
+        name = unknown.replace("-", "_")
+        for flag, lister in self._setting_listers.items():
+            if flag not in self or name not in lister():
                 continue
-            typed = next((text for text in argv if text.partition("=")[0] == f"--{wrong}"), "")
+            typed = next((text for text in argv if text.partition("=")[0] == f"--{unknown}"), "")
             value = typed.partition("=")[2]
             assignments = [text for text in argv[1:] if text.startswith(f"--{flag}=")]
-            others = [text for text in argv[1:] if text != typed and text not in assignments]
+            unrelated = [text for text in argv[1:] if text != typed and text not in assignments]
             settings = parse_assignments(",".join(text.partition("=")[2] for text in assignments))
             text = as_assignments(settings | parse_assignments(f"{name}={value}"))
             command = command_line(
-                Path(argv[0]).stem.replace("_", "-"), *others, f"--{flag}={text}"
+                Path(argv[0]).stem.replace("_", "-"), *unrelated, f"--{flag}={text}"
             )
             return f" {name} is a setting of --{flag}" + (f":{command}" if value else ".")
         return ""

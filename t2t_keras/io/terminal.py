@@ -26,9 +26,9 @@ _CONTROLS = re.compile(
 
 
 def printable(text: str, max_length: int | None = None) -> str:
-    r"""Escapes characters that control a terminal (ESC as \x1b), except line feeds and tabs.
+    r"""Escapes terminal controls, such as ESC (as \x1b), but not line feeds and tabs.
 
-    Escapes lone surrogates and marks of writing direction as well. `max_length` limits the text.
+    Also escapes lone surrogates and marks of writing direction; cuts the text after `max_length`.
     """
     if max_length is not None and len(text) > max_length:
         text = f"{text[:max_length]} ... ({len(text):,} characters)"
@@ -68,7 +68,7 @@ class Report:
 
     Args:
       stream: the stream to write to.
-      is_escaped: whether to escape characters that control a terminal; file names may have some.
+      is_escaped: whether to escape characters that control a terminal, as file names may have.
 
     Attributes:
       stream: the stream to write to.
@@ -138,7 +138,7 @@ def guarded_streams(is_process: bool) -> Iterator[tuple[Report, Report]]:
 
     Args:
       is_process: whether the process runs nothing but this command. Then closed descriptors among
-        0 to 2 are opened. A file opened later could otherwise get such a number and printed text.
+        0 to 2 are opened, so that printed text cannot end up in a file opened later.
     """
     if is_process:
         for descriptor in range(3):
@@ -148,7 +148,7 @@ def guarded_streams(is_process: bool) -> Iterator[tuple[Report, Report]]:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     saved_streams = {name: getattr(sys, name) for name in _STREAM_NAMES}
     streams = {n: saved_streams[n] or _ClosedStream(title) for n, title in _STREAM_NAMES.items()}
-    # Bars on standard error move the cursor.
+    # Not escaped on standard error, where progress bars move the cursor.
     output, errors = Report(streams["stdout"], is_escaped=True), Report(streams["stderr"])
     for name, stream in (streams | {"stdout": output, "stderr": errors}).items():
         setattr(sys, name, stream)
@@ -166,7 +166,7 @@ def guarded_streams(is_process: bool) -> Iterator[tuple[Report, Report]]:
 
 
 def product() -> TextIO:
-    """Returns standard output for a command's product; it raises errors."""
+    """Returns standard output for a command's product, as a stream that raises errors."""
     if isinstance(sys.stdout, Report):
         sys.stdout.is_product = True
         return sys.stdout.stream
@@ -213,7 +213,7 @@ def print_beside_bar(text: str) -> None:
 
 
 class LineProgress(ProgressBar):
-    """A bar on a terminal, or a line every minute elsewhere, with the time left.
+    """Shows the time left: in a bar on a terminal, else in a line every minute.
 
     Args:
       total: number of lines, None if unknown.
@@ -227,7 +227,7 @@ class LineProgress(ProgressBar):
         self._start = self._printed_at = clock()
 
     def update(self, n: float = 1) -> None:
-        """Counts lines, or sentences of split lines, as done; a negative number revokes some."""
+        """Counts lines (of split lines, sentences) as done; a negative number takes some back."""
         super().update(n)
         if not self.disable:
             return

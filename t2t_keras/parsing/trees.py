@@ -82,7 +82,7 @@ def bracketed(tree: Tree) -> str:
 
 
 def retagged(tree: Tree, tags: Iterable[str]) -> Tree:
-    """Returns a tree with other tags on its words."""
+    """Returns a tree with the tags of its words replaced by `tags`."""
     builder, remaining = TreeBuilder(), iter(tags)
     for step, node in walk(tree):
         if step is Step.OPEN:
@@ -183,7 +183,7 @@ def rebuilt(
     dropped.
 
     `known_symbols` are the symbols of the vocabulary; () = everything that is spelled as a symbol.
-    They rule out labels that a model invents, such as "NPdog", by a piece of a word right after a
+    They rule out labels such as "NPdog", which a model invents by writing a piece of a word after a
     bracket. `alignment` gives the word of each tag as pairs (word, symbol), both rising; a tag
     without a pair has no word. None = the tags belong to the words in order.
 
@@ -226,10 +226,10 @@ def rebuilt(
     return builder.close(), repairs
 
 
-def _word_spans(alignment: Iterable[tuple[int, int]], words: int) -> dict[int, tuple]:
-    """Returns the span of words of each tag: its start, the tag's own word, and its end."""
-    pairs = [pair for pair in alignment if pair[0] < words]
-    ends = [*(word for word, _ in pairs[1:]), words]
+def _word_spans(alignment: Iterable[tuple[int, int]], num_words: int) -> dict[int, tuple]:
+    """Returns tag -> (start of its span of words, the word that it tags, end of the span)."""
+    pairs = [pair for pair in alignment if pair[0] < num_words]
+    ends = [*(word for word, _ in pairs[1:]), num_words]
     return {
         symbol: (first, word, end)
         for (word, symbol), first, end in zip(pairs, [0, *ends], ends, strict=False)
@@ -271,7 +271,7 @@ def _end(builder: TreeBuilder, repairs: Counter) -> None:
 # Longer than any sentence. An unclosed tree must not fill the memory with its file.
 MAX_TREE_BYTES = 1_000_000
 
-# A tagged word in one match, for speed; an opening; a closing; anything else.
+# A tagged word in one match, for speed; an opening bracket; a closing bracket; another word.
 # ASCII: a word may hold a non-breaking space.
 _TOKEN = re.compile(r"\(([^\s()]+)\s+([^\s()]+)\s*\)|\(([^\s()]*)|(\))|([^\s()]+)", re.ASCII)
 _WORD, _OPENING, _CLOSING = 2, 3, 4
@@ -284,7 +284,7 @@ class TreeText(NamedTuple):
     """Some lines of a file with complete trees, nearly always one tree."""
 
     line: int  # Number of the first line, from 1.
-    offset: int  # Its position in bytes.
+    offset: int  # Position of that line, in bytes.
     text: bytes
 
 
@@ -344,7 +344,7 @@ def trees_of(text: TreeText, path: Path | str) -> list[Tree]:
 
 
 class TreeError(Exception):
-    """A text that does not consist of trees; `position` is that of the character at fault."""
+    """A text that does not consist of trees; `position` is the index of the character at fault."""
 
     def __init__(self, message: str, position: int):
         super().__init__(message)
@@ -506,7 +506,7 @@ class TreeChunk(CorpusInfo):
         return tuple(span.path for span in self.spans)
 
     def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
-        """See `Chunk`: yields sentences and trees as symbols; both are "" without words."""
+        """See `Chunk`: yields sentences and trees as symbols; both "" for a tree without words."""
         for path, text in itertools.islice(self._texts(), skip, None, every):
             for tree in trees_of(text, path):
                 clean = cleaned(tree)

@@ -29,10 +29,10 @@ from t2t_keras.io.terminal import discard_buffer, printable
 from t2t_keras.serving import messages
 from t2t_keras.text.files import decoded, is_blank, is_text, lines_of
 
-# Limit of any reply. Parsed, a reply can take thirty times as much memory.
+# Maximum size of a reply. A parsed reply can take thirty times as much memory.
 MAX_REPLY_BYTES = 2**25
 
-_MAX_DETAILS = 500  # characters of a server's message
+_MAX_QUOTED = 500  # characters of a server's message that an error quotes
 _MAX_FLOAT32 = 3.5e38
 _MAX_TIMEOUT = 1_000_000  # seconds; clocks of libraries overflow at much larger values
 _ADVICE = {
@@ -73,7 +73,7 @@ class Client(abc.ABC):
       name: name of the model in the server.
       signature: name of one of its signatures.
       version: version of the model; None = the newest.
-      tls: whether to encrypt the connection; the next three files (PEM) need it.
+      tls: whether to encrypt the connection; the three files below (PEM) need it.
       ca_file: certificates of the authorities to trust; "" = the system's.
       cert_file: the client's own certificate, if the server asks for one; "" = none.
       key_file: private key of that certificate.
@@ -211,7 +211,7 @@ def _to_translations(outputs: Mapping[str, Any], count: int) -> list[Translation
 
 
 def _quote(details: str) -> str:
-    return printable(" ".join(details[: 2 * _MAX_DETAILS].split()), _MAX_DETAILS)
+    return printable(" ".join(details[: 2 * _MAX_QUOTED].split()), _MAX_QUOTED)
 
 
 _MAX_ERROR_BYTES = 2**14

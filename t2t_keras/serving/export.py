@@ -159,7 +159,7 @@ def _translator_and_folder(
     return translator, Path(expand_path(export_dir))
 
 
-# (texts, words per text) of the warm-up requests; a single text uses other kernels than several.
+# (texts, words per text) of the warm-up requests; several texts use different kernels from one.
 _WARMUP_SHAPES = ((1, 6), (1, 40), (8, 20))
 
 
@@ -273,11 +273,11 @@ def origin_lines(config: RunConfig, checkpoint: str | Path) -> list[str]:
 def recorded_scores(config: RunConfig, checkpoint: str | Path, path: str | Path) -> list[str]:
     """Returns a line for each score of the checkpoint in a file of results, if there is one.
 
-    Other weights may have scores of the same problem, set and step: those of another run, or of an
-    average with the step of its newest source. They are left out, and their number is printed.
+    A score with the same problem, set and step may be of other weights: another run's, or those of
+    an average, which has the step of its newest source. Such scores are left out, and counted.
     """
     identity = config.problem.name, config.hparams_set, step_of(checkpoint)
-    same_model = [
+    possible_results = [
         result
         for result in read_results(path)
         if (result.problem, result.set, result.steps) == identity and _main_scores(result)
@@ -285,10 +285,10 @@ def recorded_scores(config: RunConfig, checkpoint: str | Path, path: str | Path)
     checksum = checkpoint_checksum(checkpoint)
     scores = [
         result
-        for result in same_model
+        for result in possible_results
         if result.checkpoint == checksum and result.is_of_the_model_alone
     ]
-    if left_out := len(same_model) - len(scores):
+    if left_out := len(possible_results) - len(scores):
         print(
             f"{path}: left out {left_out:,} scores of the same set and step: they are of other or "
             f"unknown weights, or were made with another engine, an ensemble, forbidden words, a "

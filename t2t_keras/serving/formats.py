@@ -20,7 +20,7 @@ class ExportFormat(abc.ABC):
     """A format of exports for another program.
 
     Attributes:
-      extra: the extra of t2t_keras that installs the packages it needs.
+      extra: the extra of t2t_keras that installs the packages that the format needs.
       dtypes: supported types of the stored weights.
     """
 

@@ -36,7 +36,7 @@ def write_manifest(directory: Path, contents: dict[str, Any]) -> None:
 
 
 def _records(directory: Path) -> dict[str, dict[str, Any]]:
-    """Returns the size and checksum of an export's files by name, without its manifest."""
+    """Returns the size and checksum of each file of an export except its manifest, by name."""
     return {
         path.relative_to(directory).as_posix(): {
             "size": path.stat().st_size,

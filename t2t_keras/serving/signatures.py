@@ -29,7 +29,7 @@ _NUMBERS = tf.TensorSpec([None], tf.int32)
 _TEXT = tf.TensorSpec([None], tf.string, name="text")
 _PAIR = [_TEXT, tf.TensorSpec([None], tf.string, name="translation")]
 
-# Signature -> inputs. It is a method of `TranslationModule`, whose docstring is in the README.
+# Signature -> inputs. A `TranslationModule` method of its name computes it and documents it.
 SIGNATURES = {
     "serving_default": [_TEXT],
     "nbest": [_TEXT, _ALPHA],
@@ -38,7 +38,7 @@ SIGNATURES = {
     "attention": _PAIR,
 }
 
-_UNSUPPORTED_SETTINGS = {  # and what to do instead
+_UNSUPPORTED_SETTINGS = {  # setting -> what to do instead
     "split_long": "split the text before sending it",
     "terms": "exports take no glossary, but a model trained with hints takes them in the text",
     "xla": "each new shape of a request would compile for seconds",
@@ -78,8 +78,8 @@ class TranslationModule(tf.Module):
     def __init__(self, translator: Translator, dtype: str = "float32"):
         super().__init__()
         self.config = export_settings(translator, dtype)
-        # TensorFlow saves the attributes. It must find the stored weights, but not the models, as
-        # it would also export their `call`; it does not look into a translator.
+        # TensorFlow saves what it finds in attributes. It must find the stored weights, but not the
+        # models, whose `call` it would export; it does not look into a translator.
         self._translator = translator
         self.weights = [StoredWeight(weight.numpy(), dtype) for weight in model_weights(translator)]
         self._tokenizer = translator.tokenizer.graph_tokenizer()
