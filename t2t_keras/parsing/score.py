@@ -36,7 +36,7 @@ SHORT_SENTENCE_WORDS = 40
 MAX_ERRORS = 10
 
 _QUOTES = ("'", '"', "/")
-_NONE: Counter = Counter()
+_ZEROS: Counter = Counter()
 
 
 class Parameters(NamedTuple):
@@ -66,7 +66,7 @@ class _Quote(NamedTuple):
 class _Parse:
     """The scored parts of a sentence's trees; `restored` = how often each deleted leaf counts."""
 
-    def __init__(self, trees: Sequence[Tree], parameters: Parameters, restored: Counter = _NONE):
+    def __init__(self, trees: Sequence[Tree], parameters: Parameters, restored: Counter = _ZEROS):
         self.length = 0  # Number of words, with deleted ones, without empty elements.
         self.words: list[str] = []  # The counted words.
         # (label, first word, word after the last) of the counted constituents.
@@ -360,7 +360,7 @@ def score_parses(
 def reference_trees(
     references: Iterable[str], sentences: Iterable[Sequence[str]]
 ) -> Iterator[Tree]:
-    """Yields the tree of each line, which has symbols or brackets, below a root `TOP`.
+    """Yields the tree of each line, given as symbols or in brackets; its root is `TOP`.
 
     Raises `UserError` if a line is not a tree over the words of its sentence.
     """

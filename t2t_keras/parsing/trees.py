@@ -506,7 +506,7 @@ class TreeChunk(CorpusInfo):
         return tuple(span.path for span in self.spans)
 
     def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
-        """See `Chunk`: yields sentences and trees as symbols; both "" for a tree without words."""
+        """See `Chunk`: yields sentences and trees as symbols; both are "" if there are no words."""
         for path, text in itertools.islice(self._texts(), skip, None, every):
             for tree in trees_of(text, path):
                 clean = cleaned(tree)

@@ -29,7 +29,7 @@ from t2t_keras.io.terminal import discard_buffer, printable
 from t2t_keras.serving import messages
 from t2t_keras.text.files import decoded, is_blank, is_text, lines_of
 
-# Maximum size of a reply. A parsed reply can take thirty times as much memory.
+# Maximum bytes of any reply. A parsed reply can take thirty times as much memory.
 MAX_REPLY_BYTES = 2**25
 
 _MAX_QUOTED = 500  # characters of a server's message that an error quotes

@@ -273,8 +273,8 @@ def origin_lines(config: RunConfig, checkpoint: str | Path) -> list[str]:
 def recorded_scores(config: RunConfig, checkpoint: str | Path, path: str | Path) -> list[str]:
     """Returns a line for each score of the checkpoint in a file of results, if there is one.
 
-    A score with the same problem, set and step may be of other weights: another run's, or those of
-    an average, which has the step of its newest source. Such scores are left out, and counted.
+    A result with this problem, set and step may be of other weights: another run's, or an average's
+    (its step is its newest source's). Such scores are left out, and their number is printed.
     """
     identity = config.problem.name, config.hparams_set, step_of(checkpoint)
     possible_results = [

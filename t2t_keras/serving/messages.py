@@ -98,7 +98,7 @@ def string_tensor(strings: Sequence[str]) -> Any:
 
 
 def tensor_values(tensor: Any, count: int) -> list[str] | list[float] | list[int]:
-    """Returns `count` strings, float32 or int32 of a `TensorProto`, else raises ValueError.
+    """Returns `count` strings, float32 or int32 of a `TensorProto`; raises ValueError without them.
 
     Compares the shape with `count` first, as a tensor of a few bytes may claim any size.
     """

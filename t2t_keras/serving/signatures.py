@@ -29,7 +29,7 @@ _NUMBERS = tf.TensorSpec([None], tf.int32)
 _TEXT = tf.TensorSpec([None], tf.string, name="text")
 _PAIR = [_TEXT, tf.TensorSpec([None], tf.string, name="translation")]
 
-# Signature -> inputs. A `TranslationModule` method of its name computes it and documents it.
+# Signature -> inputs. The README has the docstring of its method of `TranslationModule`.
 SIGNATURES = {
     "serving_default": [_TEXT],
     "nbest": [_TEXT, _ALPHA],
