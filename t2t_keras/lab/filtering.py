@@ -73,7 +73,7 @@ def filter_pairs(
     backward: Translator | None = None,
     keep: float = 1.0,
 ) -> FilterResult:
-    """Writes the pairs of a text that models find likely, in their order.
+    """Writes the pairs of a text that models find likely, in the order of the text.
 
     The score of a pair is one model's log-probability per token, or `dual_scores` of two models.
     `<output>.scores` has a line of log-probabilities for each pair: forward, tab, backward. A job

@@ -4,8 +4,8 @@ t2t-compare --reference=news.de --translations=base.de,new.de --source=news.en
 t2t-compare --runs=runs/base,runs/student --split=test --format=html --output=student.html
 t2t-compare --runs=runs/base,runs/student --source=news.en --reference=news.de
 
-The first system is the baseline. A run translates the text, unless it has stored translations of
-it. p is the probability, by sacreBLEU's tests, that equally good systems differ at least so much.
+The first system is the baseline. A run without stored translations translates the text. p is the
+probability that equally good systems differ at least this much, by sacreBLEU's tests.
 """
 
 import json

@@ -195,8 +195,8 @@ def read_runs(
       runs: folders of runs or exports; the first is the baseline.
       split: the set to compare on, "dev" or "test".
       data_dir: directory of the generated data; "" = the one that each run records.
-      problem_config: settings of the test set that differ from the runs'.
-      decode_hparams: decoding settings that differ from those of the runs' problems.
+      problem_config: settings of the test set that override the runs'.
+      decode_hparams: decoding settings that override the defaults of the runs' problems.
       names: names of the systems; default: from the paths.
       source: file of a text to translate instead of the set; "" = the set.
       reference: file of the reference for `source`.

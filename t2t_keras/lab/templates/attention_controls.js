@@ -70,7 +70,7 @@ function chooseHead({ target, type, shiftKey }) {
 }
 
 /**
- * A row of radio buttons: the browser itself moves among them by arrow keys.
+ * Draws a row of radio buttons; the browser itself moves among them with the arrow keys.
  *
  * @template {string | number} Value
  * @param {string} id
@@ -90,7 +90,7 @@ function drawChoice(id, choices, chosen, choose) {
 }
 
 /**
- * After a change of kind or sentence: the layer and the heads stay where they exist.
+ * Sets the kind, also for a new sentence; keeps the layer and the heads if they exist.
  *
  * @param {Kind} kind
  */

@@ -69,7 +69,7 @@ const state = {
 /** @type {Map<string, View & {steps: DataView}>} */
 const views = new Map();
 
-/** Unpacks one kind of attention of the sentence: words, and steps, see `weight`. */
+/** Returns the shown attention, unpacked: words, and steps for `weight`. */
 function view() {
   const key = `${state.sentence} ${state.kind}`;
   const known = views.get(key);
@@ -82,7 +82,7 @@ function view() {
 }
 
 /**
- * A weight of the chosen layer.
+ * Returns a weight in the chosen layer.
  *
  * @param {View & {steps: DataView}} shown
  * @param {number} head
@@ -115,7 +115,7 @@ const active = () => state.hovered ?? state.chosen;
 const wordsOf = (side) => /** @type {HTMLElement[]} */ ([...byId(side).children]);
 
 /**
- * The weights between one word and each word of the other side, by the heads shown.
+ * Returns the weights between a word and each word of the other side, for the shown heads.
  *
  * @param {View & {steps: DataView}} shown
  * @param {Place} place
@@ -163,7 +163,7 @@ function drawWords() {
 }
 
 /**
- * Where lines end: for each word of a side, its middle, from the top of the drawing.
+ * Returns where lines end: the middle of each word of a side, from the top of the drawing.
  *
  * @param {Side} side
  */
@@ -181,7 +181,7 @@ function drawAttention() {
   const chosen = active();
   const width = Math.round(byId("lines").getBoundingClientRect().width);
   const [from, to] = SIDES.map(middles);
-  // Heads run beside each other, in the height of a word, so that none hides another.
+  // The heads' lines run side by side, within the height of a word, so that none hides another.
   const apart = Math.min(5, 22 / Math.max(1, heads.length - 1));
   const groups = heads.map((head, number) => {
     const shift = (number - (heads.length - 1) / 2) * apart;
@@ -215,7 +215,7 @@ const stroke = (head) => {
 const color = (head) => `var(--c${head % DATA.colors})`;
 
 /**
- * Shows the weights of the active word at the words of the other side.
+ * Shows the weights of the active word beside the words of the other side.
  *
  * @param {View & {steps: DataView}} shown
  * @param {Place | null} chosen
@@ -226,11 +226,11 @@ function markWords(shown, chosen) {
     wordsOf(side).forEach((word, index) => {
       const isChosen = side === chosen?.side && index === chosen.index;
       const [piece, number] = /** @type {HTMLElement[]} */ ([...word.children]);
-      const other = chosen && side !== chosen.side ? weights[index] : [];
+      const wordWeights = chosen && side !== chosen.side ? weights[index] : [];
       word.classList.toggle("chosen", isChosen);
       word.ariaSelected = String(isChosen);
-      piece.style.backgroundImage = stripes(other);
-      const average = mean(other);
+      piece.style.backgroundImage = stripes(wordWeights);
+      const average = mean(wordWeights);
       number.textContent = average >= 0.005 ? average.toFixed(2) : "";
     });
   });
@@ -238,7 +238,7 @@ function markWords(shown, chosen) {
 }
 
 /**
- * A word's background: a stripe for each head, as strong as its weight.
+ * Returns a word's background: a stripe for each head, as strong as the head's weight.
  *
  * @param {number[]} weights
  */
@@ -270,9 +270,9 @@ function report(shown, chosen, weights) {
     return;
   }
   const isQuery = chosen.side === "reads";
-  const [mine, others] = isQuery ? [shown.queries, shown.keys] : [shown.keys, shown.queries];
+  const [ownSide, otherSide] = isQuery ? [shown.queries, shown.keys] : [shown.keys, shown.queries];
   const strongest = weights
-    .map((headWeights, index) => ({ average: mean(headWeights), text: others[index].text }))
+    .map((headWeights, index) => ({ average: mean(headWeights), text: otherSide[index].text }))
     .filter(({ average }) => average >= 0.005)
     .sort((one, other) => other.average - one.average)
     .slice(0, 5);
@@ -288,7 +288,7 @@ function report(shown, chosen, weights) {
       : ", when predicted, reads"
     : " is read by";
   byId("report").replaceChildren(
-    element("bdi", { textContent: mine[chosen.index].text }),
+    element("bdi", { textContent: ownSide[chosen.index].text }),
     verb,
     ...(parts.length ? parts : [" nothing"]),
     element("span", {

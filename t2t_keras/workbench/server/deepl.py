@@ -79,8 +79,8 @@ async def refuse_endpoint(call: Call) -> None:
     """Refuses an unsupported endpoint."""
     raise ApiError(
         404,
-        "Endpoint not supported: this server translates text and documents, and has languages, "
-        "usage and glossaries.",
+        "Endpoint not supported: this server supports text, documents, languages, usage and "
+        "glossaries.",
     )
 
 

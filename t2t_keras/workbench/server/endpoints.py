@@ -53,7 +53,7 @@ _LOCAL_HOST = re.compile(r"(\[[\da-f:.]+\]|[\d.]+|[^.:]*|[^:]*\.localhost)(:\d+)
 _MAX_SLOW_CALLS = 4
 _LOOPBACK_PREFIXES = ("127.", "::1", "::ffff:127.")
 _FORWARDING_HEADERS = ("x-forwarded-for", "x-real-ip", "forwarded")
-# From this probability on, a detected language is used even without a model to the target.
+# A detected language this probable is used even if no model translates it to the target.
 _MIN_CONFIDENCE = 0.9
 
 

@@ -23,7 +23,7 @@ FORMATS = ("tsv", "csv")
 _MAX_PER_OWNER, _MAX_GLOSSARIES = 1_000, 20_000
 _MAX_BYTES, _MAX_TERMS = 10 << 20, 100_000  # limits of a dictionary
 _MAX_BYTES_PER_OWNER, _MAX_BYTES_OF_ALL = 100 << 20, 1 << 30
-_MAX_COMPILED = 16  # for repeated requests with the same glossaries
+_MAX_COMPILED = 16  # cached for repeated requests with the same glossaries
 _MAX_NAME_LENGTH = 1_024
 _ADVICE = "Remove the file."
 # Control characters and Unicode's line breaks, which DeepL also refuses in entries.

@@ -175,7 +175,7 @@ def _file_state(file: Path) -> tuple:
 
 
 def _set_or_check_languages(translator: Translator, origin: ModelSource) -> None:
-    """Sets a multilingual model's target; raises `UserError` if another model's pair differs."""
+    """Sets a multilingual model's target; raises `UserError` if the model is for another pair."""
     problem = translator.problem
     if not problem.source_language and problem.target_language:
         translator.problem = dataclasses.replace(problem, target_language=origin.target)
@@ -225,7 +225,7 @@ class ServedModel:
     def use(
         self, work: Callable[[Translator, list[str]], Result], lines: list[str], batch: Batch
     ) -> Result:
-        """Calls `work` with one version of the model and the lines; the batch grants its turns.
+        """Calls `work` with one version of the model and the lines; the batch grants turns.
 
         The result must not be lazy.
         """

@@ -65,21 +65,21 @@ function entries({ view, index }, alternatives, prefix) {
   const { best } = /** @type {{best: Line}} */ (state.known.get(view.source ?? ""));
   const seen = new Set([shown.text]);
   const isNew = (/** @type {{text: string}} */ { text }) => !seen.has(text) && seen.add(text);
-  const words = alternatives.filter(isNew).map((alternative) => {
+  const wordEntries = alternatives.filter(isNew).map((alternative) => {
     const rest = alternative.text.slice(prefix.length).trimStart().slice(alternative.word.length);
     const line = withNewEnd(shown, index, alternative);
     const content = element("span", {}, element("b", { textContent: alternative.word }), rest);
     return entry(line, content, ...confidenceLabel(line.words[index]));
   });
-  const others = best.alternatives.map((text) => withNewEnd(best, 0, { text }));
-  const lines = [best, ...others]
+  const otherLines = best.alternatives.map((text) => withNewEnd(best, 0, { text }));
+  const lineEntries = [best, ...otherLines]
     .filter(isNew)
     .map((line) => entry(line, element("span", { className: "whole", textContent: line.text })));
   const instead = strings.insteadOf(strings.quoted([shown.words[index].text]));
   return [
-    ...(words.length ? [heading(instead), ...words] : []),
-    ...(lines.length ? [heading(strings.wholeLine), ...lines] : []),
-    ...(words.length + lines.length ? [] : [noEntry()]),
+    ...(wordEntries.length ? [heading(instead), ...wordEntries] : []),
+    ...(lineEntries.length ? [heading(strings.wholeLine), ...lineEntries] : []),
+    ...(wordEntries.length + lineEntries.length ? [] : [noEntry()]),
   ];
 }
 
@@ -118,7 +118,7 @@ function entry(line, ...content) {
 }
 
 /**
- * Returns a line with a new end; the new words have the server's data, if any.
+ * Returns a line that continues as an alternative from a word on, with the server's data if any.
  *
  * @param {Line} line
  * @param {number} index
@@ -163,10 +163,10 @@ function placeMenu() {
   if (!state.menu) return;
   const menu = at("menu");
   const box = state.menu.word.getClientRects()[0];
-  const [above, below] = [box.top - MARGIN, window.innerHeight - box.bottom - MARGIN];
+  const [roomAbove, roomBelow] = [box.top - MARGIN, window.innerHeight - box.bottom - MARGIN];
   menu.style.maxHeight = "";
-  const isAbove = menu.offsetHeight > below && above > below;
-  menu.style.maxHeight = `${Math.max(isAbove ? above : below, MIN_HEIGHT)}px`;
+  const isAbove = menu.offsetHeight > roomBelow && roomAbove > roomBelow;
+  menu.style.maxHeight = `${Math.max(isAbove ? roomAbove : roomBelow, MIN_HEIGHT)}px`;
   const top = isAbove ? Math.max(box.top - menu.offsetHeight - 6, 4) : box.bottom + 6;
   const rightmost = document.documentElement.clientWidth - menu.offsetWidth - MARGIN;
   menu.style.left = `${Math.max(MARGIN, Math.min(box.left - 8, rightmost)) + window.scrollX}px`;

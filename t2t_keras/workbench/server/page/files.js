@@ -53,13 +53,13 @@ async function translateFile(file, languages, status, signal) {
   if (signal.aborted) return;
   status.textContent = strings.translating;
   try {
-    check(file, languages);
+    checkFile(file, languages);
     const body = new FormData();
     body.set("source", languages.source);
     body.set("target", languages.target);
     body.set("file", file);
     const { translatedFileUrl } = await ask("translate_file", { body, signal, patience: Infinity });
-    status.replaceWith(link(translatedFileUrl));
+    status.replaceWith(downloadLink(translatedFileUrl));
   } catch (error) {
     if (signal.aborted) return;
     if (!(error instanceof Trouble)) console.error(error);
@@ -72,7 +72,7 @@ async function translateFile(file, languages, status, signal) {
  * @param {File} file
  * @param {import("./state.js").Pair} languages
  */
-function check({ name, size }, { target }) {
+function checkFile({ name, size }, { target }) {
   const suffix = name.match(/\.[^.]*$/)?.[0].toLowerCase() ?? "";
   if (!target) throw new Trouble(strings.noLanguages);
   if (state.formats && !state.formats.includes(suffix))
@@ -81,12 +81,12 @@ function check({ name, size }, { target }) {
 }
 
 /** @param {string} url */
-function link(url) {
+function downloadLink(url) {
   // The link is relative to this page, as a proxy may change the server's name.
   const { pathname, search } = new URL(url, location.href);
-  const saved = decodeURIComponent(pathname.slice(pathname.lastIndexOf("/") + 1));
-  const anchor = element("a", { href: pathname + search, download: saved });
-  anchor.append(`${strings.download} `, element("span", { textContent: saved }));
+  const fileName = decodeURIComponent(pathname.slice(pathname.lastIndexOf("/") + 1));
+  const anchor = element("a", { href: pathname + search, download: fileName });
+  anchor.append(`${strings.download} `, element("span", { textContent: fileName }));
   return anchor;
 }
 
@@ -101,17 +101,17 @@ export function listenToFiles() {
   });
   const hasFiles = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes("Files");
   let depth = 0; // Each element that is entered or left fires an event.
-  const show = (/** @type {number} */ change) => {
+  const changeDepth = (/** @type {number} */ change) => {
     depth = Math.max(0, depth + change);
     at("drop").hidden = !depth;
   };
-  document.addEventListener("dragenter", (event) => hasFiles(event) && show(1));
-  document.addEventListener("dragleave", (event) => hasFiles(event) && show(-1));
+  document.addEventListener("dragenter", (event) => hasFiles(event) && changeDepth(1));
+  document.addEventListener("dragleave", (event) => hasFiles(event) && changeDepth(-1));
   document.addEventListener("dragover", (event) => hasFiles(event) && event.preventDefault());
   document.addEventListener("drop", (event) => {
     if (!event.dataTransfer || !hasFiles(event)) return;
     event.preventDefault();
-    show(-depth);
+    changeDepth(-depth);
     translateFiles(event.dataTransfer.files);
     at("files-section").scrollIntoView({ block: "nearest" });
   });

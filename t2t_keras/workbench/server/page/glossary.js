@@ -19,7 +19,7 @@ const inputsOf = (row) => [...row.querySelectorAll("input")];
 /** @param {string} term */
 const keyOf = (term) => (/.\p{Lu}/u.test(term) ? term : term.toLowerCase()).trim();
 
-/** Returns the terms to use, [[source, target]]; of duplicates, the first. */
+/** Returns the terms to use, [[source, target]]; only the first of duplicates. */
 export function glossary() {
   const terms = new Map();
   for (const row of state.terms) {
@@ -64,7 +64,7 @@ function makeRow(row = ["", "", ""]) {
 }
 
 /** After an edit: saves the terms, and keeps a blank row at the end. */
-function readTerms() {
+function updateTerms() {
   const rows = [...at("terms").rows];
   const values = rows.map((row) => inputsOf(row).map(({ value }) => value));
   if (!isBlank(values.at(-1) ?? ["a blank row is missing"])) at("terms").append(makeRow());
@@ -73,26 +73,26 @@ function readTerms() {
 
 /** @param {string[][]} terms */
 function saveTerms(terms) {
-  const before = JSON.stringify(glossary());
+  const oldGlossary = JSON.stringify(glossary());
   state.terms = terms;
   const isSaved = memory.set(`glossary ${pairName()}`, terms.length ? terms : null);
   if (!isSaved) at("imported").textContent = strings.cannotSave;
   showReport();
-  if (JSON.stringify(glossary()) !== before) tell("terms");
+  if (JSON.stringify(glossary()) !== oldGlossary) tell("terms");
 }
 
 /** @param {HTMLTableRowElement} row */
 function removeRow(row) {
   const { rowIndex } = row;
   row.remove();
-  readTerms();
+  updateTerms();
   // The head is row 0. The next row, which takes this one's place, gets the focus.
   const { rows } = at("terms");
   inputsOf(rows[Math.min(rowIndex - 1, rows.length - 1)])[0].focus();
 }
 
 export function listenToTerms() {
-  at("terms").addEventListener("input", readTerms);
+  at("terms").addEventListener("input", updateTerms);
   at("terms").addEventListener("click", (event) => {
     const row = around(event, "button")?.closest("tr");
     if (row) removeRow(row);
@@ -129,7 +129,7 @@ function showReport() {
 }
 
 /**
- * Adds the terms of a TSV file; replaces existing ones.
+ * Adds the terms of a TSV file; replaces existing terms with the same source.
  *
  * @param {File} file
  */
@@ -155,8 +155,8 @@ export async function importTerms(file) {
     replacements.delete(key);
     return replacement;
   });
-  const isPlaced = new Set(updatedTerms);
-  saveTerms([...updatedTerms, ...imported.filter((row) => !isPlaced.has(row))]);
+  const placedRows = new Set(updatedTerms);
+  saveTerms([...updatedTerms, ...imported.filter((row) => !placedRows.has(row))]);
   drawTerms();
   const { length } = invalidLines;
   const leftOut = strings.leftOut(length, invalidLines.slice(0, 5).join(", "), length > 5);

@@ -44,8 +44,8 @@ function drawTargets(preferred = "") {
 /** Draws the server's languages, and selects those of the last visit. */
 export function drawLanguages() {
   const sources = state.languages.map(({ code }) => code).filter((code) => targetsOf(code).length);
-  const auto = element("option", { value: "auto" });
-  at("source-language").replaceChildren(...options(sources), auto);
+  const autoOption = element("option", { value: "auto" });
+  at("source-language").replaceChildren(...options(sources), autoOption);
   const [source, target] = memory.get("languages", []);
   if ([...sources, "auto"].includes(source)) at("source-language").value = source;
   drawTargets(target);
@@ -57,8 +57,8 @@ function applyLanguages() {
   const [chosen, target] = [at("source-language").value, at("target-language").value];
   const languages = pair();
   memory.set("languages", [chosen, target]);
-  const auto = at("source-language").options[at("source-language").length - 1];
-  auto.textContent = state.detected
+  const autoOption = at("source-language").options[at("source-language").length - 1];
+  autoOption.textContent = state.detected
     ? strings.detected(nameOf(state.detected))
     : strings.detectLanguage;
   at("source").lang = languages?.source ?? "";

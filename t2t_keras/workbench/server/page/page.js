@@ -90,7 +90,7 @@ function listenToText() {
     if (/^(Arrow|Home|End|Page)/.test(key)) point("focused", sourceWordAtCaret());
   });
   at("clear").addEventListener("click", () => {
-    // A command can be undone.
+    // Unlike setting the value, this command can be undone.
     text.focus();
     text.select();
     document.execCommand("delete");

@@ -11,7 +11,7 @@ const RETRY_DELAY = 5_000;
 export class Trouble extends Error {
   /**
    * @param {string} message
-   * @param {number} wait Milliseconds until a retry may help; 0 = it does not.
+   * @param {number} wait Milliseconds until a retry may help; 0 = a retry does not help.
    */
   constructor(message, wait = 0) {
     super(message);
@@ -49,7 +49,7 @@ async function refusalOf(response) {
  *
  * @param {string} path
  * @param {object} [options]
- * @param {FormData | Record<string, unknown>} [options.body] Posted as a form, or else as JSON.
+ * @param {FormData | Record<string, unknown>} [options.body] Posted as a form or as JSON.
  * @param {AbortSignal} [options.signal] Aborts the request.
  * @param {number} [options.patience] Milliseconds to wait for the answer.
  * @returns {Promise<any>}
@@ -87,7 +87,7 @@ let retryTimer = 0;
 let tryAgain = () => {};
 
 /**
- * Shows an error; null hides it. Calls `again` automatically if a retry may help.
+ * Shows an error; null hides the message. Calls `again` automatically if a retry may help.
  *
  * @param {unknown} error
  * @param {() => void} [again]

@@ -55,7 +55,7 @@ export const state = {
  */
 
 /**
- * Returns the element with an ID.
+ * Returns the element with this ID.
  *
  * @template {string} Id
  * @param {Id} id

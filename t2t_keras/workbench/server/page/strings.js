@@ -221,7 +221,7 @@ const german = {
 
 const TABLES = { en: english, de: german };
 
-/** The language of the page: the first of the browser's that has a table. */
+/** The language of the page: the browser's first preferred language that has a table. */
 export const language =
   navigator.languages
     .map((code) => code.split("-")[0])

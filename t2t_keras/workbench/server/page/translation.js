@@ -17,7 +17,7 @@ let request = new AbortController();
 let timer = 0;
 
 /**
- * Translates after a pause in milliseconds; another call restarts it.
+ * Translates after a pause in milliseconds; another call restarts the pause.
  *
  * @param {number} pause
  */
@@ -38,7 +38,7 @@ export function forget(pause) {
   schedule(pause);
 }
 
-/** Returns the distinct lines of the text without a translation. */
+/** Returns the distinct lines of the text that have no translation yet. */
 export const unknownLines = () =>
   [...new Set(sourceLines())].filter((line) => line.trim() && !state.known.has(line));
 
@@ -87,7 +87,7 @@ export async function translate() {
     }
     if (signal.aborted) return;
     showTrouble(null);
-    announce();
+    announceAndForget();
   } catch (error) {
     if (!signal.aborted) showTrouble(error, translate);
   }
@@ -95,7 +95,7 @@ export async function translate() {
 }
 
 /** Announces the translation to screen readers, and forgets old lines. */
-function announce() {
+function announceAndForget() {
   const current = new Set(sourceLines());
   if (state.known.size > MAX_KNOWN_LINES)
     for (const line of state.known.keys()) if (!current.has(line)) state.known.delete(line);

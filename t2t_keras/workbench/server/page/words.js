@@ -8,7 +8,7 @@ import { strings } from "./strings.js";
 
 /** @import { Line, Side, View, WordRef } from "./state.js" */
 
-const DOUBTS = [0.9, 0.7, 0.4]; // Words below the first are shaded; below the last, most strongly.
+const DOUBTS = [0.9, 0.7, 0.4]; // The more of these limits a confidence misses, the darker.
 
 /** @type {WeakMap<Node, WordRef>} */
 const wordRefs = new WeakMap();
@@ -26,7 +26,7 @@ export const translation = () =>
     .join("\n");
 
 /**
- * Splits a text into the elements of its words, from `make(word, index)`, and the text between.
+ * Splits a text into words, for which `make(word, index)` makes elements, and the text between.
  *
  * @param {string} text
  * @param {string[]} words
@@ -45,7 +45,7 @@ function splitAtWords(text, words, make) {
 }
 
 /**
- * Returns the indices of the aligned words of the other side.
+ * Returns the indices of the words on the other side that are aligned with a word.
  *
  * @param {Line} line
  * @param {Side} side
@@ -205,8 +205,8 @@ function markWords() {
   const { side, view, index, word } = wordRef;
   const { line } = wordRef.view;
   word.classList.add("pointed");
-  const other = side === "sources" ? "targets" : "sources";
-  const aligned = alignedIndices(line, side, index).map((partner) => view[other][partner]);
+  const otherSide = side === "sources" ? "targets" : "sources";
+  const aligned = alignedIndices(line, side, index).map((partner) => view[otherSide][partner]);
   marked = [word, ...aligned.filter(Boolean)];
   for (const partner of marked.slice(1)) partner.classList.add("aligned");
   const about = describe(line, side, index);
