@@ -59,8 +59,8 @@ def attention_over_parts(query, parts, mask=None):
 
     Args:
       query: [..., query length, d_k].
-      parts: keys and values, each {"key": [..., length, d_k], "value": [..., length, d_v]}. A graph
-        must know all lengths except the first.
+      parts: keys and values, each {"key": [..., length, d_k], "value": [..., length, d_v]}. In a
+        graph, all lengths except the first must be known.
       mask: boolean, broadcastable to [..., query length, length of all parts]; True = visible.
 
     Returns:
@@ -105,8 +105,8 @@ class MultiHeadAttention(ShapePreservingLayer):
 
     Section 3.2.2. Called like `keras.layers.MultiHeadAttention`, but four things differ:
     there are no biases by default; W^Q, W^K and W^V side by side are initialised as one Glorot
-    uniform matrix, as in tensor2tensor's first versions; a query that sees no key attends to
-    nothing: its heads are zeros; and scores are returned after dropout. num_heads · key_dim need
+    uniform matrix, as in tensor2tensor's first versions; a query that sees no key gets
+    heads of zeros; and scores are returned after dropout. num_heads · key_dim need
     not equal d_model.
 
     Args:
@@ -119,8 +119,8 @@ class MultiHeadAttention(ShapePreservingLayer):
       rotary: whether queries and keys are rotated by their positions; for self-attention.
       table_length: for rotary positions, see `sinusoids`.
       **kwargs: `kernel_initializer`, `bias_initializer`, `kernel_regularizer`, `bias_regularizer`,
-        `kernel_constraint` and `bias_constraint` of the four projections, and what every Keras
-        layer takes.
+        `kernel_constraint` and `bias_constraint` of the four projections, and arguments of every
+        Keras layer.
 
     Call arguments:
       query: [batch, query length, d_model], or in another layout.
@@ -204,11 +204,11 @@ class MultiHeadAttention(ShapePreservingLayer):
 
         # With three separate Glorot matrices, averages over a sentence are larger, and its
         # positions become more alike from layer to layer: attention is learned late or never.
-        fan_sum, output_fans = d_model + 2 * keys_width + values_width, values_width + d_model
+        fan_sum, output_fan_sum = d_model + 2 * keys_width + values_width, values_width + d_model
         self.query_projection = make_projection("query", d_model, keys_width, fan_sum)
         self.key_projection = make_projection("key", key_width, keys_width, fan_sum)
         self.value_projection = make_projection("value", value_width, values_width, fan_sum)
-        self.output_projection = make_projection("output", values_width, d_model, output_fans)
+        self.output_projection = make_projection("output", values_width, d_model, output_fan_sum)
 
     def __call__(self, query, value=None, key=None, *args, **kwargs):
         """Calls the layer; if `value` is the query itself, it is self-attention."""
@@ -233,7 +233,7 @@ class MultiHeadAttention(ShapePreservingLayer):
     ):
         """See the class."""
         check_shape(self, "query", query, layout.axes)
-        # The length of a query in rows is unknown, and assumed to be that of the keys.
+        # The length of a query in rows is unknown; assume the length of the keys.
         query_length = None if value is None or layout is not AS_IS else ops.shape(query)[1]
         value, value_layout = (query, layout) if value is None else (value, AS_IS)
         # Keras itself passes masks only to a layer with several input tensors.
@@ -261,7 +261,7 @@ class MultiHeadAttention(ShapePreservingLayer):
 
         Args:
           value: [batch, key length, width], or in another layout.
-          layout: its `Layout`.
+          layout: the `Layout` of `value`.
           position: see `rotate`.
           key: [batch, key length, width], from which keys are made; default `value`.
 
@@ -319,7 +319,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         return functools.reduce(ops.logical_and, conditions) if conditions else None
 
     def _boolean_mask(self, name, mask, *shapes):
-        """Returns a mask of booleans or integers, maybe in lists, as a tensor of booleans."""
+        """Converts a mask, a tensor or lists of booleans or integers, to a boolean tensor."""
         mask = ops.convert_to_tensor(mask)
         check_no_floats(self, name, mask)
         check_shape(self, name, mask, *shapes)
@@ -339,8 +339,8 @@ class MultiHeadAttention(ShapePreservingLayer):
 
         Args:
           query: [batch, query length, d_model], or in another layout.
-          parts: results of `keys_and_values`, whose keys follow each other. Attention to several
-            has no dropout.
+          parts: results of `keys_and_values`, in the order of the mask's keys. Attention to several
+            parts has no dropout.
           mask: boolean, broadcastable to [batch, heads, query length, length of all keys]; True =
             visible.
           position: position of the query, see `rotate`.
@@ -521,7 +521,7 @@ def restricted_self_attention(
         x = ops.pad(x, [[0, 0], [0, 0], [0, size - 1], [0, 0]])[:, :, : blocks * size]
         return ops.reshape(x, (batch, heads, blocks, size, x.shape[-1]))
 
-    def gather(x):
+    def gather_neighbours(x):
         _, num_heads, _, *widths = ops.shape(x)
         after = size - 1 if causal else 2 * size - 1
         x = ops.pad(x, [[0, 0], [0, 0], [size, after]] + [[0, 0]] * len(widths))
@@ -532,10 +532,10 @@ def restricted_self_attention(
     offsets = ops.arange(-size, size if causal else 2 * size) - ops.arange(size)[:, None]
     is_near = ops.logical_and(offsets >= -radius, offsets <= (0 if causal else radius))
     # [batch, 1, blocks, query, key].
-    neighbour_mask = gather(ops.expand_dims(mask, axis=1))
+    neighbour_mask = gather_neighbours(ops.expand_dims(mask, axis=1))
     visible = ops.logical_and(ops.expand_dims(neighbour_mask, axis=3), is_near)
     output, _ = scaled_dot_product_attention(
-        split(query), gather(key), gather(value), visible, dropout, training
+        split(query), gather_neighbours(key), gather_neighbours(value), visible, dropout, training
     )
     output = ops.reshape(output, (batch, heads, blocks * size, value.shape[-1]))
     return output[:, :, :length]

@@ -9,7 +9,7 @@ from keras import ops
 from t2t_keras.errors import UserError
 from t2t_keras.special_ids import PADDING_ID
 
-# Arguments of Keras's and KerasHub's layers, and the paper's names that they have here.
+# Arguments of Keras's and KerasHub's layers, and their names here, as in the paper.
 _RENAMED_ARGUMENTS = {
     "embedding_dim": "d_model",
     "input_dim": "vocab_size",
@@ -33,7 +33,7 @@ class ShapePreservingLayer(keras.layers.Layer):
     """A layer whose output has the shape and the Keras mask of its first input."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Raises `TypeError` with this library's name for another library's argument."""
+        """Raises `TypeError` for another library's argument name; the error gives the name here."""
         refuse_other_names(cls, kwargs)
         return super().__new__(cls, *args, **kwargs)
 
@@ -99,7 +99,7 @@ class Dropout(keras.layers.Dropout):
 
 
 def refuse_other_names(layer_class, arguments):
-    """Raises `TypeError` for an argument that has another name here than in Keras's layers."""
+    """Raises `TypeError` for an argument whose name here differs from Keras's."""
     for name in arguments.keys() & _RENAMED_ARGUMENTS.keys():
         raise TypeError(f"{layer_class.__name__}: '{name}' is '{_RENAMED_ARGUMENTS[name]}' here.")
 
@@ -123,12 +123,12 @@ def pop_alias(layer, arguments, alias, name, value):
     if alias not in arguments:
         return value
     if value is not None:
-        raise TypeError(f"{type(layer).__name__}: {name} and {alias} are one argument.")
+        raise TypeError(f"{type(layer).__name__}: pass only one of {name} and its alias {alias}.")
     return arguments.pop(alias)
 
 
 def normal_initializer(d_model):
-    """Returns tensor2tensor's N(0, d_model^-0.5); times sqrt(d_model), its variance is 1."""
+    """Returns tensor2tensor's N(0, d_model^-0.5), of variance 1 after the factor sqrt(d_model)."""
     return keras.initializers.RandomNormal(stddev=d_model**-0.5)
 
 
@@ -181,7 +181,7 @@ def check_sizes(layer, **minimums):
 
 
 def build(layer, x_shape):
-    """Makes all weights of a layer, even of one that would make them at its first call.
+    """Makes all weights of a layer, even if it would make them only at its first call.
 
     Args:
       layer: a layer that is called with one tensor.
@@ -202,7 +202,7 @@ def seed_states(layer):
 
 
 class Layout:
-    """A batch as it is, [batch, length, ...]; other layouts arrange its positions in rows.
+    """An arrangement of a batch's positions: here [batch, length, ...], in subclasses rows.
 
     Except attention, all computations treat each position alone, and run in any layout. Attention
     unpacks queries, keys and values to [batch, length, ...], and packs its result.
@@ -253,7 +253,7 @@ class DenseLayout(Layout):
 class RaggedLayout(Layout):
     """The real tokens of a padded batch in rows, without padding: [tokens, ...].
 
-    The number of tokens depends on the values of the mask: not for `jax.jit` or XLA.
+    Not for `jax.jit` or XLA, as the number of tokens depends on the values of the mask.
 
     Args:
       mask: boolean [batch, length], True = a token.
@@ -272,7 +272,7 @@ class RaggedLayout(Layout):
         self._token_numbers = ops.cumsum(ops.cast(flat_mask, "int32")) - 1
 
     def pack(self, x, *shape):
-        """See `Layout`. For a batch without any token, its first position is kept."""
+        """See `Layout`. If a batch has no tokens, its first position is kept."""
 
         @ops.custom_gradient
         def gather_tokens(x):
@@ -284,7 +284,7 @@ class RaggedLayout(Layout):
     def unpack(self, x, *shape):
         """See `Layout`.
 
-        Padding gets another token's value, which must not be used, as its gradient is dropped.
+        Padding gets a token's value, which must not be used, since its gradient is dropped.
         """
 
         @ops.custom_gradient
@@ -323,7 +323,7 @@ def layout_of(ids, ragged=False):
 def projection_layout(x, layout):
     """Returns the layout for a projection: rows if x [batch, length, ...] has known sizes.
 
-    On JAX, the gradient of a product with [batch, length, width] takes an eighth longer.
+    On JAX, gradients of products with [batch, length, width] take an eighth longer than with rows.
     """
     sizes = ops.shape(x)[:2]
     keeps_layout = layout is not AS_IS or any(size is None for size in sizes)

@@ -21,17 +21,17 @@ from t2t_keras.special_ids import PADDING_ID
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
 class SharedEmbedding(keras.layers.Layer):
-    """Embeds ids, multiplied by sqrt(d_model), and projects states to logits with the same matrix.
+    """An embedding of ids, scaled by sqrt(d_model), whose matrix also projects states to logits.
 
-    Section 3.4; initialised with N(0, d_model^-0.5) as in tensor2tensor, so that embeddings enter
-    the model with unit variance and logits leave it with unit variance. As with Keras's
-    `ReversibleEmbedding`, a call with `reverse=True` is the projection.
+    Section 3.4; initialised with N(0, d_model^-0.5) as in tensor2tensor, so that the embeddings and
+    the logits have unit variance. As with Keras's `ReversibleEmbedding`, a call with `reverse=True`
+    is the projection.
 
     Args:
       vocab_size: number of ids.
       d_model: width.
       scale: whether embeddings are multiplied by sqrt(d_model).
-      tied: whether logits are projected with the same matrix, or with one of their own.
+      tied: whether the embedding matrix also projects to logits; otherwise a second matrix does.
       bias: whether each logit has a bias (none in the paper).
       padding_id: id that is masked for the layers that follow; None disables masking.
 
@@ -50,7 +50,7 @@ class SharedEmbedding(keras.layers.Layer):
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Raises `TypeError` with this library's name for another library's argument."""
+        """Raises `TypeError` for another library's argument name; the error gives the name here."""
         refuse_other_names(cls, kwargs)
         return super().__new__(cls, *args, **kwargs)
 
@@ -80,7 +80,7 @@ class SharedEmbedding(keras.layers.Layer):
             d_model,
             tie_weights=tied,
             embeddings_initializer=normal_initializer(d_model),
-            # Otherwise the largest product would be float32, like the matrix inside a model.
+            # Otherwise the largest matrix product would be in float32, as the matrix is in a model.
             reverse_dtype=self.compute_dtype,
             dtype=self.dtype_policy,
             name="table",
@@ -88,7 +88,7 @@ class SharedEmbedding(keras.layers.Layer):
         self.table.supports_masking = True
 
     def __call__(self, inputs, reverse=False, **kwargs):
-        """Calls the layer; embeddings get a Keras mask, logits keep that of their states."""
+        """Calls the layer. Embeddings get a Keras mask; logits keep the mask of the states."""
         outputs = super().__call__(inputs, reverse=reverse, **kwargs)
         # Not `compute_mask`, which does not know `reverse`.
         if not reverse and self.padding_id is not None:
@@ -157,15 +157,15 @@ _LAYOUTS = ("interleaved", "concatenated", "tensor2tensor")
 def sinusoids(positions, d_model, layout="interleaved", table_length=0):
     """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same), interleaved.
 
-    Computed in float64, but not tensors on JAX: at position 1,000 a float32 angle is off by 3e-5.
+    Computed in float64, except tensors on JAX: at position 1,000 a float32 angle is off by 3e-5.
 
     Args:
       positions: integers [length], a NumPy array or a tensor.
       d_model: width, even.
       layout: "interleaved"; "concatenated" = all sines before all cosines; "tensor2tensor" = also
         concatenated, with exponents i / (d_model/2 - 1), up to 1.
-      table_length: length of a table in which to look up positions in a tensor, for programs
-        without float64; 0 = compute them.
+      table_length: length of a table in which positions given as a tensor are looked up, for
+        programs without float64; 0 = no table.
 
     Returns:
       float32 [length, d_model].
@@ -234,7 +234,7 @@ class SinusoidalPositions(ShapePreservingLayer):
 
     Args:
       layout: see `sinusoids`.
-      first: number of the first position of a sentence.
+      first: number of a sentence's first position.
       table_length: see `sinusoids`.
 
     Call arguments:
@@ -289,7 +289,7 @@ class LearnedPositions(ShapePreservingLayer):
     It is called like `SinusoidalPositions`.
 
     Args:
-      max_positions: rows of the table; later positions share the last one.
+      max_positions: rows of the table; later positions share the last row.
       first: row of a sentence's first position.
     """
 

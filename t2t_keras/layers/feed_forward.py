@@ -24,7 +24,7 @@ from t2t_keras.layers.base import (
 )
 from t2t_keras.registry import ACTIVATIONS, FEED_FORWARDS
 
-# Not activations, or they change the width or need another argument.
+# These are not activations, change the width, or need a second argument.
 _EXCLUDED_FUNCTIONS = {"deserialize", "get", "glu", "serialize", "threshold"}
 for _name, _function in vars(keras.activations).items():
     if inspect.isfunction(_function) and _name not in _EXCLUDED_FUNCTIONS:
@@ -44,12 +44,12 @@ class FeedForward(ShapePreservingLayer):
     Args:
       d_ff: inner width.
       dropout: share of the inner units dropped after the activation (0 in the paper).
-      activation: a function, or the name of one of Keras's or of a registered one; default
+      activation: a function, or the name of a Keras function or of a registered one; default
         max(0, x). It must treat each position alone.
       seed: seed of the dropout.
       **kwargs: `kernel_initializer`, `bias_initializer`, `kernel_regularizer`, `bias_regularizer`,
-        `kernel_constraint` and `bias_constraint` of both matrices, and what every Keras layer
-        takes.
+        `kernel_constraint` and `bias_constraint` of both matrices, and arguments of every Keras
+        layer.
 
     Call arguments:
       x: [..., d_model].
@@ -163,8 +163,8 @@ class ParameterAttention(ShapePreservingLayer):
         """Makes the two projections, the keys and the values."""
         d_model, heads = x_shape[-1], self.num_heads
 
-        def options_with(default):
-            return {"kernel_initializer": default, **clone_weight_options(self._weight_options)}
+        def options_with(initializer):
+            return {"kernel_initializer": initializer, **clone_weight_options(self._weight_options)}
 
         def make_projection(name, width, new_width):
             options = options_with("glorot_uniform") | dict(use_bias=False, dtype=self.dtype_policy)

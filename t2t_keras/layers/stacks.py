@@ -36,7 +36,7 @@ class Residual(ShapePreservingLayer):
     Args:
       dropout: share of the sub-layer's output dropped.
       pre_norm: whether the sub-layer's input is normalised instead of the sum.
-      epsilon: that of the layer normalisation.
+      epsilon: added to the variance in the layer normalisation.
       seed: seed of the dropout.
 
     Call arguments:
@@ -82,7 +82,7 @@ class Residual(ShapePreservingLayer):
         return self.norm(x) if self.pre_norm else x
 
     def apply(self, sublayer, x, training=None):
-        """Returns the sum after `sublayer`: a layer, or a function with a layer's arguments."""
+        """Runs `sublayer`, a layer or a function called like one; returns the sum after it."""
         output = sublayer(self.sublayer_input(x), training=training)
         return self(x, output, training=training)
 
@@ -235,7 +235,7 @@ class _TransformerLayer(ShapePreservingLayer):
             name = f"residual_{number}"
             settings = config.dropout, config.pre_norm, config.norm_epsilon
             setattr(self, name, Residual(*settings, **options(name)))
-        # The order decides which initial weights come from a seed.
+        # The order of these calls decides which initial weights come from a seed.
         self.self_attention.build(x_shape)
         if has_memory:
             self.memory_attention.build(x_shape, memory_shape)
@@ -265,12 +265,12 @@ class TransformerEncoder(_TransformerLayer):
     Args:
       intermediate_dim: d_ff, the inner width of the feed-forward sub-layer.
       num_heads: h.
-      dropout: P_drop, the share dropped of each sub-layer's output. Attention weights and inner
-        units have `attention_dropout` and `relu_dropout` of their own, 0 in the paper.
+      dropout: P_drop, the dropped share of each sub-layer's output. Attention weights and inner
+        units have their own rates, `attention_dropout` and `relu_dropout`, 0 in the paper.
       activation: the function of the feed-forward sub-layer's inner units, see `FeedForward`.
       layer_norm_epsilon: added to the variance in layer normalisation.
       kernel_initializer: for all projections; default: see `MultiHeadAttention`, `FeedForward`.
-      bias_initializer: for their biases.
+      bias_initializer: for the biases of the projections.
       normalize_first: whether the input of each sub-layer is normalised instead of the sum.
       config: a `LayerConfig` or a subclass, whose fields the other arguments replace.
       seed: seed of the dropouts; each has a seed of its own, drawn from this one.
@@ -347,12 +347,12 @@ class TransformerDecoder(_TransformerLayer):
       decoder_attention_mask: see `MultiHeadAttention`; combined (AND) with the causal mask.
       encoder_padding_mask: boolean [batch, source length], True = a token (default: the Keras mask
         of `encoder_sequence`). Hidden values must be finite.
-      encoder_attention_mask: likewise, for the attention to memory.
-      self_attention_cache: keys and values of all positions, [batch, 2, length, heads, d_k]; those
-        of `decoder_sequence` are written into it.
-      self_attention_cache_update_index: position of the first one written, an integer or a scalar;
-        None = 0, and nothing is written. All must fit. An integer is checked; with a tensor,
-        positions that do not fit replace the last ones.
+      encoder_attention_mask: see `MultiHeadAttention`; for the attention to memory.
+      self_attention_cache: keys and values of all positions, [batch, 2, length, heads, d_k]; the
+        keys and values of `decoder_sequence` are written into it.
+      self_attention_cache_update_index: position where writing starts, an integer or a scalar;
+        None = positions from 0, and nothing is written. All positions must fit: an integer is
+        checked; with a tensor, positions that do not fit replace the last ones.
       cross_attention_cache: keys and values of the memory, [batch, 2, source length, heads, d_k].
       cross_attention_cache_update_index: 0 = write the keys and values of `encoder_sequence` first;
         None = only read the cache, and ignore the values of `encoder_sequence`.
@@ -363,13 +363,13 @@ class TransformerDecoder(_TransformerLayer):
       memory_layout: the `Layout` of `encoder_sequence`; a `RaggedLayout` needs the padding mask.
 
     Returns:
-      [batch, target length, d_model], in its layout. With a cache, also the caches, in the order of
+      [batch, target length, d_model], in `layout`. With a cache, also the caches, in the order of
       the arguments. If requested, finally the weights of self-attention [batch, heads, target
       length, target length], and those of the attention to memory [batch, heads, target length,
       source length].
     """
 
-    # Keras hands each layer the shapes of its own arguments, by their names.
+    # Keras passes the shapes of a layer's arguments by name, so each class has its own `build`.
     def build(self, decoder_sequence_shape, encoder_sequence_shape=None):
         """Makes the sub-layers."""
         self._make_sublayers(decoder_sequence_shape, encoder_sequence_shape)
@@ -462,7 +462,7 @@ class TransformerDecoder(_TransformerLayer):
     def _attend_with_cache(
         self, x, cache, index, value_mask, attention_mask, use_causal_mask, layout, **options
     ):
-        """Returns x's attention to a cache, and the cache with x written from `index` on."""
+        """Returns x's attention to a cache, and the cache with x's keys and values at `index`."""
         if self.config.self_attention_radius:
             raise UserError(
                 "Restricted attention cannot use a self_attention_cache: expected "
@@ -491,18 +491,18 @@ class TransformerDecoder(_TransformerLayer):
         memory_mask,
         layout,
     ):
-        """Computes the next position of some hypotheses of each sentence.
+        """Computes the next position of each sentence's hypotheses.
 
         The keys and values of earlier positions are in slots, one for each hypothesis and position,
-        in any order: `valid_slots` selects those that belong to a hypothesis.
+        in any order: `valid_slots` selects the slots of each hypothesis.
 
         Args:
           x: [batch · hypotheses, d_model].
           index: position in the output, an integer or an int32 scalar.
           past: {"key", "value"} of earlier positions, each [batch, heads, slots, width]; read only.
-          recent: the same for the positions since, with free slots.
-          write_mask: boolean [slots of recent, 1], True for the slots of the new position: one for
-            each hypothesis, consecutive and in order, beginning at a multiple of their number.
+          recent: the same for the positions after `past`, with free slots.
+          write_mask: boolean [slots of recent, 1], True for the new position's slots: one for each
+            hypothesis, consecutive and in order, starting at a multiple of the number of these.
           valid_slots: boolean [batch, 1, hypotheses, slots of past + slots of recent], True for
             the slots of a hypothesis's own positions, the new one included.
           memory: {"key", "value"} of the encoder's output.
@@ -528,11 +528,11 @@ class TransformerDecoder(_TransformerLayer):
 
 
 def _update_cache(cache, index, new_keys_values):
-    """Returns keys and values of a cache in KerasHub's form, and the cache with new ones written.
+    """Updates a cache in KerasHub's form; returns all its keys and values, and the new cache.
 
     Args:
       cache: [batch, 2, length, heads, width].
-      index: position of the first new one; None = nothing is written.
+      index: position of the first new key and value; None = nothing is written.
       new_keys_values: {"key", "value"} at the new positions, each [batch, heads, positions, width].
     """
     if index is not None:
@@ -554,7 +554,7 @@ def _update_cache(cache, index, new_keys_values):
 def _write(slots, write_mask, values):
     """Returns slots with values [batch, heads, n, width] written where `write_mask` is True.
 
-    `ops.slice_update` is XLA's operator, which TensorFlow compiles even if XLA is off.
+    `ops.slice_update` is an XLA operator, which TensorFlow compiles even if XLA is off.
     """
     if values.shape[2] != 1:
         values = ops.tile(values, (1, 1, slots.shape[2] // values.shape[2], 1))
@@ -568,9 +568,9 @@ def call_with_remat(layer, *inputs, **options):
     `layer(*inputs, **options)`.
 
     Args:
-      layer: a built layer. Besides weights it has only seed generators, each used once per call.
+      layer: a built layer with no state but weights and seed generators, each used once per call.
       *inputs: float tensors that gradients flow through.
-      **options: its other arguments.
+      **options: further arguments of the layer.
 
     Returns:
       The layer's output.

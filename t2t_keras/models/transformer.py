@@ -36,14 +36,14 @@ class Transformer(keras.Model):
     """The encoder-decoder of "Attention Is All You Need"; the defaults are its base model.
 
     Args:
-      vocab_size: number of ids of the target, and of a source that shares them; 0 is padding.
+      vocab_size: number of ids of the target, and of a source that shares them; id 0 is padding.
       source_vocab_size: number of ids of a source that has its own; None = shared ids.
       config: a `ModelConfig` or a subclass, such as `HParams`; None = the base model.
       **kwargs: changed fields of the config, and arguments of every Keras model.
 
     Call arguments:
       inputs: {"source": integers [batch, source length], "target": integers [batch, target
-        length]}. The target is the one to predict: the model itself shifts it to the right.
+        length]}. The model predicts this target, and itself shifts it to the right.
       packed: whether to skip padding in computations (see `RaggedLayout`).
       training: whether dropout acts.
 
@@ -124,7 +124,7 @@ class Transformer(keras.Model):
         """Returns the built model for hyperparameters.
 
         Args:
-          hparams: `HParams`.
+          hparams: the hyperparameters.
           vocab_size: number of ids.
           weights_dtype: type of the weights. A type other than float32 is not for training, and
             replaces `hparams.compute_dtype` for everything except softmax and layer normalisation.
@@ -192,8 +192,8 @@ class Transformer(keras.Model):
         if not self.config.source_end:
             # Mask the final EOS, unless it is the whole sentence.
             is_end = ops.equal(source[:, 1:], EOS_ID)
-            is_read = ops.concatenate([mask[:, :1], ops.logical_not(is_end)], axis=1)
-            mask = ops.logical_and(mask, is_read)
+            is_visible = ops.concatenate([mask[:, :1], ops.logical_not(is_end)], axis=1)
+            mask = ops.logical_and(mask, is_visible)
         x = self.source_embedding(source)
         x = x + ops.cast(self.source_bias, x.dtype) if self.config.source_bias else x
         x = self.source_positions(x)
@@ -202,8 +202,8 @@ class Transformer(keras.Model):
         options = dict(layout=layout, return_attention_scores=return_attention_scores)
         weights = []
         for layer in self.encoder:
-            x, *scores = self._run(layer, x, padding_mask=mask, training=training, **options)
-            weights += scores
+            x, *layer_weights = self._run(layer, x, padding_mask=mask, training=training, **options)
+            weights += layer_weights
         x = self.encoder_norm(x) if self.config.pre_norm else x
         return (x, mask, weights) if return_attention_scores else (x, mask)
 
@@ -240,8 +240,8 @@ class Transformer(keras.Model):
         options |= dict(return_attention_scores=return_attention_scores, training=training)
         weights = []
         for layer in self.decoder:
-            x, *scores = self._run(layer, x, memory, **options)
-            weights += scores
+            x, *layer_weights = self._run(layer, x, memory, **options)
+            weights += layer_weights
         x = self.decoder_norm(x) if self.config.pre_norm else x
         return (x, weights[::2], weights[1::2]) if return_attention_scores else x
 
@@ -278,7 +278,7 @@ class Transformer(keras.Model):
         """Returns the initial cache of decoding.
 
         Keys and values of decoded positions are in slots, `hypotheses` slots for each position:
-        first the slots of "past", which is empty and never written to, then those of "recent".
+        first the slots of "past", which starts empty and is read only, then those of "recent".
 
         Args:
           memory: [batch, source length, d_model], or in another layout.

@@ -105,17 +105,17 @@ def average_run(
 
 def _run_mean(config: RunConfig, paths: Sequence[str], n: int | None, seconds: float) -> _Mean:
     """Returns the mean that `average_run` writes."""
-    paths, spacing = drop_near_duplicate(paths), ""
+    paths, note = drop_near_duplicate(paths), ""
     if seconds:
         paths = select_spaced(paths, _write_times(paths), seconds)
-        spacing = f" {seconds:g} s apart"
+        note = f" {seconds:g} s apart"
     measure = _make_dev_loss(config) if n is None else None
     if n is None and not measure:
         paths = _select_last_tenth(paths)
     mean = _best_mean(paths, n or _MAX_CHECKPOINTS, measure)
     if n and len(mean.paths) < n:
         folder = Path(paths[-1]).parent
-        print(f"There are only {len(mean.paths)} checkpoints{spacing} in {folder}, expected {n}.")
+        print(f"There are only {len(mean.paths)} checkpoints{note} in {folder}, expected {n}.")
     if n:
         _warn_about_early(mean.paths)
     return mean
@@ -183,8 +183,8 @@ def _best_mean(
     Args:
       paths: paths of the checkpoints, the newest last; damaged ones are left out.
       count: number of checkpoints.
-      measure: returns the loss of weights; the mean of up to `count` checkpoints with the lowest
-        loss is returned. None = the mean of `count` checkpoints.
+      measure: returns the loss of weights; of the means of up to `count` checkpoints, the one with
+        the lowest loss is returned. None = the mean of `count` checkpoints.
     """
     # float64: the mean must not depend on the order.
     sums: dict[str, np.ndarray] = {}
@@ -248,9 +248,9 @@ def _moving_average(paths: Sequence[str]) -> _Mean:
 
 
 def select_spaced(paths: Sequence[str], times: Sequence[float], spacing: float) -> list[str]:
-    """Returns the newest (last) path and, going back, each next one at least `spacing` older.
+    """Returns the newest (last) path and, going back, each one at least `spacing` older.
 
-    `times` are when they were written, in seconds; differences are rounded.
+    `times` are the seconds at which the files were written; differences are rounded.
     """
     chosen: list[str] = []
     last_time = 0.0
@@ -262,7 +262,7 @@ def select_spaced(paths: Sequence[str], times: Sequence[float], spacing: float) 
 
 
 def _write_times(paths: Sequence[str]) -> list[float]:
-    """Returns the seconds of training, or else the time, at which each checkpoint was written."""
+    """Returns when checkpoints were written: in seconds of training, or else by their files."""
     costs = [cost for path in paths if (cost := read_cost(path))]
     if len(costs) == len(paths):
         return [cost.seconds for cost in costs]

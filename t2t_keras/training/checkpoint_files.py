@@ -1,8 +1,8 @@
 """Checkpoint files: their format (safetensors with a head), their names, and waiting for new ones.
 
 A file has eight bytes with the length of a header, the header (JSON: type, shape and place of each
-array, and the head), and the arrays' bytes. The library `safetensors` can read it too, but has no
-checksums. The writer here needs no copy of all arrays in memory, and its files are complete or
+array, and the head), and the arrays' bytes. The library `safetensors` can read it too, but ignores
+the checksums. The writer here needs no copy of all arrays in memory, and its files are complete or
 absent.
 """
 
@@ -50,7 +50,7 @@ _CHECKSUM_DIGITS = len(str(_MAX_CRC32))
 
 
 class DamagedCheckpointError(UserError):
-    """A checkpoint cannot be read, because of `error`."""
+    """A checkpoint is damaged: reading it raised `error`."""
 
     def __init__(self, path: str | Path, error: BaseException, intact: str = ""):
         advice = ""
@@ -81,8 +81,8 @@ def write(
     Args:
       path: the file.
       arrays: objects with a shape and a dtype, by name; their order is kept.
-      head: further JSON. "version", "crc32" (of each array) and "digest" are added; the digest is
-        equal only for equal arrays.
+      head: JSON to store beside the arrays. "version", "crc32" (of each array) and "digest" are
+        added; equal digests mean equal arrays.
       to_array: converts an object to an array just before it is written, so that memory need not
         hold all arrays at once.
 
@@ -163,7 +163,7 @@ def _read_file(path: str | Path, read_from: Callable[[BinaryIO], Result]) -> Res
 
 
 def _read_header(file: BinaryIO) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """Returns the entry of each array and the head, verified by their checksums."""
+    """Returns the entry of each array, and the head, after checking header and file size."""
     length = int.from_bytes(file.read(8), "little")
     header = file.read(length) if length <= _MAX_HEADER_BYTES else b""
     if not header or len(header) < length:
@@ -245,11 +245,11 @@ def newest_checkpoint(directory: str | Path) -> str:
 def existing_checkpoint(path: str | Path) -> str:
     """Returns the path of a checkpoint that may be given with or without its suffix.
 
-    If it does not exist, raises `UserError` with the names of those in its directory.
+    If it does not exist, raises `UserError` that lists the checkpoints in its directory.
     """
     file = Path(f"{str(path).removesuffix(SUFFIX)}{SUFFIX}")
     if not file.exists():
-        names = [Path(other).name for other in checkpoint_paths(file.parent)]
+        names = [Path(existing).name for existing in checkpoint_paths(file.parent)]
         raise UserError(
             f"There is no checkpoint {file}. In its directory: {', '.join(names) or 'none'}.",
             code="no_checkpoint",
@@ -269,7 +269,7 @@ def checkpoint_at(path: str | Path) -> str:
 
 
 def identity(checkpoint: str | Path) -> dict[str, str]:
-    """Returns a checkpoint's path and digest, which tells it from a later file of the same name.
+    """Returns a checkpoint's path, and its digest to tell it from a later file of the same name.
 
     Raises:
       UserError: there is no such checkpoint, or its head cannot be read.
@@ -281,7 +281,7 @@ def identity(checkpoint: str | Path) -> dict[str, str]:
 
 @contextlib.contextmanager
 def suggest_intact(path: str | Path) -> Iterator[None]:
-    """Adds the newest earlier intact checkpoint to the error of a damaged one."""
+    """Makes the error for a damaged checkpoint name the newest intact one before it."""
     try:
         yield
     except DamagedCheckpointError as damaged:
@@ -366,7 +366,7 @@ class CheckpointWatcher:
     step, `last_step` the last step to wait for (None = unknown).
 
     Attributes:
-      skipped: why steps were skipped, by step.
+      skipped: the reason for each skipped step.
     """
 
     def __init__(
@@ -388,18 +388,18 @@ class CheckpointWatcher:
         done, new_files = self._done, dict[int, str]()
         while True:
             for _ in self._policy.poll(f"next {self._noun}"):
-                existing, previous = self._find_files(), new_files
+                all_files, previous_files = self._find_files(), new_files
                 new_files = {
                     step: path
-                    for step, path in existing.items()
+                    for step, path in all_files.items()
                     if step >= self._min_steps and step not in done
                 }
-                for step in sorted(previous.keys() - new_files.keys() - done):
-                    self._skip(step, f"{previous[step]} was deleted before it could be read.")
+                for step in sorted(previous_files.keys() - new_files.keys() - done):
+                    self._skip(step, f"{previous_files[step]} was deleted before it could be read.")
                 if new_files:
                     break
                 last_step = self._last_step() if self._policy.wait_minutes else None
-                if last_step is not None and max(existing, default=-1) >= last_step:
+                if last_step is not None and max(all_files, default=-1) >= last_step:
                     return
             if not new_files:
                 if minutes := self._policy.wait_minutes:
@@ -410,10 +410,10 @@ class CheckpointWatcher:
             yield step, new_files[step]
 
     def load_each(self, load: Callable[[str], object]) -> Iterator[tuple[int, str]]:
-        """Yields step and path of each file after `load(path)`.
+        """Loads each file with `load(path)`, then yields its step and path.
 
         A file for which `load` raises `UserError` may be incomplete: it is tried once more after a
-        pause, and then skipped.
+        pause, and skipped if it fails again.
         """
         for step, path in self:
             if reason := self._load_error(load, step, path):
@@ -451,7 +451,7 @@ def files_by_name_and_step(directory: str | Path) -> dict[str, dict[int, str]]:
 def follow_run(
     output_dir: str | Path, policy: PollPolicy = NO_WAIT, min_steps: int = 0, **options: Any
 ) -> CheckpointWatcher:
-    """Follows the checkpoints of a run."""
+    """Returns an iterator over the checkpoints of a run as they appear."""
     return CheckpointWatcher(
         lambda: {known_step_of(path): path for path in checkpoint_paths(output_dir)},
         policy,

@@ -64,9 +64,9 @@ class Checkpoints:
     `model/encoder_0/self_attention/query/kernel`, on every backend.
 
     Args:
-      directory: their folder.
-      state: their content: the "model", or its weights by name; Keras's "optimizer"; under other
-        names, variables, arrays or mappings of them.
+      directory: the folder of the checkpoints.
+      state: the content to save and restore: the "model", or its weights by name; Keras's
+        "optimizer"; under further names, variables, arrays or mappings of them.
       keep: number of checkpoints to keep.
 
     Attributes:
@@ -135,7 +135,7 @@ class Checkpoints:
         return f"Give a new --output_dir{warm_start}; or remove {self._directory} to start over."
 
     def save(self, step: int, head: Mapping[str, Any] | None = None) -> str:
-        """Writes the state as the checkpoint of a step, and deletes the oldest; returns its path.
+        """Writes a step's checkpoint, deletes the oldest if too many, and returns the path.
 
         `head` is saved with the arrays, as JSON.
 
@@ -199,7 +199,7 @@ def read_weights(path: str | Path) -> dict[str, np.ndarray]:
 
 
 def weights_of(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the weights among the arrays of a checkpoint by name, with adapters merged."""
+    """Returns the weights among a checkpoint's arrays, by name, with adapters merged."""
     weights = merge_adapters(arrays)
     prefix = f"{MODEL}/"
     return {
@@ -210,7 +210,7 @@ def weights_of(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def assign_weights(model: keras.Model, weights: Mapping[str, np.ndarray], path: str | Path) -> None:
-    """Assigns a model's weights by name, except its adapters; `path` is their checkpoint.
+    """Assigns weights to a model by name, except to adapters; errors name `path`, the checkpoint.
 
     Raises:
       UserError: a weight is missing, not in the model, or has another shape.
@@ -269,9 +269,9 @@ def _match_numbers(
     variable_names, array_names = names_by_kind
     renamed = {
         array_name: name
-        for kind, same_kind in array_names.items()
-        if len(same_kind) == len(variable_names[kind])
-        for array_name, name in zip(same_kind, variable_names[kind], strict=True)
+        for kind, names in array_names.items()
+        if len(names) == len(variable_names[kind])
+        for array_name, name in zip(names, variable_names[kind], strict=True)
     }
     return {renamed.get(name, name): array for name, array in arrays.items()}
 
@@ -294,7 +294,7 @@ def _arrays_by_name(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _optimizer_arrays(optimizer: keras.optimizers.Optimizer, model: keras.Model) -> dict[str, Any]:
-    """Returns the variables of an optimizer by name: the weight's if known, else a number."""
+    """Returns an optimizer's variables by name: with the weight's name if known, else numbered."""
     by_kind = {"average": [average for _, average in weights_and_averages(optimizer)]}
     if isinstance(optimizer, Adam):
         by_kind |= {"momentum": optimizer._momentums, "velocity": optimizer._velocities}

@@ -28,20 +28,20 @@ _SEPARATOR = ", then "  # Between the names of successive hardware.
 class RunClock:
     """Seconds of a process by activity, on a monotonic clock.
 
-    The start lasts until the first step is finished: workers connect, the model is made and
-    restored, functions are compiled, arrays are read. Without steps it ends at the first evaluation
-    or checkpoint.
+    The activity "start" lasts until the first step is finished: workers connect, the model is made
+    and restored, functions are compiled, arrays are read. Without steps it ends at the first
+    evaluation or checkpoint.
     """
 
     def __init__(self) -> None:
         self._seconds = dict.fromkeys(ACTIVITIES, 0.0)
-        # The current activity, and the default between others.
+        # The current activity, and the one that follows a `spent_on` block.
         self._activity = self._default_activity = START
         self._activity_start = self._training_start = time.monotonic()
 
     @contextlib.contextmanager
     def spent_on(self, activity: str) -> Iterator[None]:
-        """Counts the time of the block for one of `ACTIVITIES`; blocks must not be nested."""
+        """Counts the block's time as one of `ACTIVITIES`; blocks must not be nested."""
         if activity in (EVALUATION, CHECKPOINT):
             self.end_start()
         self._begin(START if self._default_activity == START else activity)
@@ -51,7 +51,7 @@ class RunClock:
             self._begin(self._default_activity)
 
     def end_start(self) -> None:
-        """Ends the start, after the first finished step; later calls change nothing."""
+        """Ends the activity "start", after the first finished step; later calls change nothing."""
         self._default_activity = OTHER
         self._begin(OTHER)
 
@@ -129,11 +129,11 @@ class CostMeter:
         """Returns the cost for a checkpoint's head; {} = unknown."""
         if self._earlier_cost is None:
             return {}
-        hardware = [*filter(None, self._earlier_cost.hardware.split(_SEPARATOR)), self._hardware]
+        names = [*filter(None, self._earlier_cost.hardware.split(_SEPARATOR)), self._hardware]
         cost = TrainingCost(
             target_tokens=self._earlier_cost.target_tokens + self._tokens,
             seconds=round(self._earlier_cost.seconds + self._clock.training_seconds(), 3),
-            hardware=_SEPARATOR.join(dict.fromkeys(hardware)),
+            hardware=_SEPARATOR.join(dict.fromkeys(names)),
             epoch_sums=dict(epoch_sums or {}),
         )
         return {_HEAD_KEY: dataclasses.asdict(cost)}
@@ -145,7 +145,7 @@ def cost_in(head: Mapping[str, Any]) -> TrainingCost | None:
 
 
 def copy_cost(head: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the cost in `head`, for the head of a checkpoint made from that one."""
+    """Returns the cost in a checkpoint's head, for the head of a checkpoint derived from it."""
     return {_HEAD_KEY: head[_HEAD_KEY]} if _HEAD_KEY in head else {}
 
 

@@ -22,8 +22,8 @@ def make_curves(output_dir: str | Path) -> "TensorBoardCurves | JsonCurves":
     """Returns the writer of a run's curves for Keras's backend."""
     import keras
 
-    tensorflow = keras.backend.backend() == "tensorflow"
-    return (TensorBoardCurves if tensorflow else JsonCurves)(output_dir)
+    is_tensorflow = keras.backend.backend() == "tensorflow"
+    return (TensorBoardCurves if is_tensorflow else JsonCurves)(output_dir)
 
 
 class TensorBoardCurves:
@@ -58,7 +58,7 @@ class TensorBoardCurves:
 
 
 class JsonCurves:
-    """Writes `<kind>/scalars.jsonl` in the run: a line of JSON for each point in time.
+    """Writes `<kind>/scalars.jsonl` in the run: a line of JSON for each logged step.
 
     A continued run appends, so a step can occur twice, as in TensorBoard's files.
     """
@@ -117,7 +117,7 @@ def _json_points(folder: Path) -> Iterator[tuple[int, str, float]]:
 
 
 def _tensorboard_points(folder: Path) -> Iterator[tuple[int, str, float]]:
-    # Their names begin with the time, so this is their order.
+    # The names contain the time of writing, so sorting them orders the events.
     for path in sorted(folder.glob("events.out.tfevents.*")):
         import tensorflow as tf
 

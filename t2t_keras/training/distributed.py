@@ -35,7 +35,7 @@ _REPORT_SECONDS = 2.0
 _LOST_WORKER_ERRORS = (
     "AbortedError CancelledError DeadlineExceededError InternalError UnavailableError UnknownError"
 ).split()
-# TensorFlow 2.21's messages about a lost worker (the chief if they name no task), and ours.
+# TensorFlow 2.21's messages about a lost worker (the chief if they name no task): our reasons.
 _CAUSES = {
     r"timed out task names:(\s*/job:\S+)+|CoordinationService/RegisterTask": (
         "did not start within {start:g} s (--worker_start_secs)"
@@ -95,7 +95,7 @@ class Workers:
 
     @functools.cached_property
     def _total(self) -> Callable[[float], Any]:
-        """The sum over all replicas, as a graph made once; `gather` makes one at every call."""
+        """A graph, made once, that sums over all replicas; `gather` makes one at every call."""
         import tensorflow as tf
 
         def total(number: tf.Tensor) -> tf.Tensor:
@@ -105,7 +105,7 @@ class Workers:
         return tf.function(total, input_signature=[tf.TensorSpec([])], autograph=False)
 
     def check_same(self, config: RunConfig, generated: Generated, options: TrainOptions) -> None:
-        """Raises `UserError` that names differences in the workers' settings, data and versions."""
+        """Raises `UserError` with all differences in the workers' settings, data and versions."""
         if self.cluster is None:
             return
         # The dev set matters too, since workers divide it.
@@ -173,7 +173,7 @@ class Workers:
             self._last_action_step = number
             requests = Actions()
         step.request(**dataclasses.asdict(requests))
-        # A worker that got no signal itself ends as after SIGTERM.
+        # A worker that got no signal itself ends as if it had got SIGTERM.
         stop = (due_actions.stop or signal.SIGTERM) if agreed_actions.stop else 0
         return dataclasses.replace(agreed_actions, stop=stop)
 
@@ -248,7 +248,7 @@ def _report(text: str) -> None:
 
 
 def lost_worker_error(error: BaseException, cluster: Cluster, options: TrainOptions) -> UserError:
-    """Returns, for an exception here, the error that names the ended worker and the reason."""
+    """Converts an exception here to the error that names the ended worker and the reason."""
     text, kind = str(error), type(error).__name__
     if kind not in _LOST_WORKER_ERRORS:
         if isinstance(error, UserError):

@@ -28,9 +28,9 @@ Sample = Sequence[tuple[str, str, str]]
 _HISTORY = "evaluations.json"
 # Tokens to measure at once if the run does not record how many fit.
 _DEFAULT_TOKENS = 4096
-# Limits shown translations: a model that has learned little may repeat itself for long.
+# Longer translations are shown in part: a model that has learned little may repeat itself.
 _MAX_SHOWN_CHARACTERS = 300
-# Below this accuracy the dev set is not translated: BLEU would be 0, and searches too long.
+# Below this accuracy the dev set is not translated: it would take long, for a BLEU of 0.
 _MIN_ACCURACY = 0.2
 
 
@@ -38,7 +38,7 @@ def read_evaluations(output_dir: str | Path) -> list[dict[str, Any]]:
     """Returns the evaluations of a run so far, in order of steps.
 
     An evaluation has "step", the result of `SplitLoss.measure`, and "train_loss" (mean training
-    loss per token since the previous evaluation). If the model is scored, it also has the score
+    loss per token since the previous evaluation). A scored evaluation also has the score
     under its name, "score" (the lines of its report) and "sample" (some translations).
 
     Raises:
@@ -128,8 +128,8 @@ class Evaluator:
         if score:
             entry |= {"score": lines, "sample": sample}
         # A completed run may be evaluated again, without training.
-        same_step = (evaluation for evaluation in self.history if evaluation["step"] == step)
-        entry = {**next(same_step, {}), **entry}
+        entries_of_step = (evaluation for evaluation in self.history if evaluation["step"] == step)
+        entry = {**next(entries_of_step, {}), **entry}
         # A run that continues from an earlier checkpoint repeats later evaluations.
         self.history = [
             *(evaluation for evaluation in self.history if evaluation["step"] < step),
@@ -145,7 +145,7 @@ class Evaluator:
         return max(values, key=lambda step: values[step], default=-1)
 
     def _criterion_by_step(self) -> dict[int, float]:
-        """Returns the criterion, higher is better, of the evaluations that have it, by step."""
+        """Returns the criterion's recorded values by step; higher is better (a loss is negated)."""
         criterion, sign = self._best_by, -1 if self._best_by == "loss" else 1
         # Evaluations of an earlier start of the run may lack it.
         return {
@@ -157,7 +157,7 @@ class Evaluator:
     def _record(self, step: int, head: Mapping[str, Any] | None) -> None:
         """Writes the history, and the weights of this step if they are the best."""
         is_best = self.best_step() == step
-        # Weights without a record, which an interrupted start saved, have an unknown rank.
+        # An interrupted run may have saved weights without a record; their rank is unknown.
         if not is_best and any(
             evaluation["step"] == self.best_saved_step for evaluation in self.history
         ):
@@ -174,7 +174,7 @@ class Evaluator:
 
 
 def selection_metric(score: Any, best_by: str) -> dict[str, float]:
-    """Returns the metric of a problem's score that selects the best weights; {} for the loss.
+    """Returns the metric that selects the best weights, from a score; {} for the loss.
 
     Raises:
       UserError: the score has no metric of this name.
@@ -204,7 +204,7 @@ def _format_sample(sample: Sample) -> list[str]:
 
 
 class SplitLoss:
-    """Measures a run's model, with its current weights, on its dev or test split.
+    """Measures a run's model, with its current weights, on the run's dev or test split.
 
     Measures at most `eval_steps` batches; 0 = all.
 
@@ -237,10 +237,10 @@ class SplitLoss:
     def measure(self) -> dict[str, float]:
         """Returns {"loss": unsmoothed cross-entropy per token, "perplexity", "accuracy"}.
 
-        When memory runs out it continues with half the tokens at once, and prints that.
+        When memory runs out, says so and continues with half as many tokens at once.
 
         Raises:
-          UserError: not even one sentence fits, or a part does not fit and there are other workers.
+          UserError: not even one sentence fits, or a microbatch does not and others wait for it.
         """
         totals: collections.Counter[str] = collections.Counter()
         for examples in self._batches:
@@ -249,11 +249,11 @@ class SplitLoss:
         return averages(totals)
 
     def _sums(self, examples: np.ndarray) -> list[dict[str, float]]:
-        """Returns the sums of a batch, computed in parts that fit."""
+        """Splits a batch into microbatches that fit into memory; returns the sums of each."""
         while True:
-            parts = replica_batches(self._store, examples, self._max_tokens, self.step)
+            microbatches = replica_batches(self._store, examples, self._max_tokens, self.step)
             try:
-                return [self.step.evaluate(part) for part in parts]
+                return [self.step.evaluate(microbatch) for microbatch in microbatches]
             except OutOfMemoryError:
                 self._halve()
 
@@ -266,7 +266,7 @@ class SplitLoss:
                 code="out_of_memory",
             )
         if len(self.step.local_replicas) < self.step.num_replicas:
-            # The other workers wait for this part.
+            # The other workers wait for this microbatch.
             raise UserError(
                 f"{problem}. Start all workers with a smaller microbatch_tokens.",
                 code="out_of_memory",

@@ -47,7 +47,7 @@ def step_memory(
     inner = hparams.d_ff * (hparams.parameter_heads() or 1)
     work_bytes = value_bytes * max(3 * hparams.num_heads * length, 2 * inner)
     if hparams.recompute:
-        # The inputs of all layers, and the activations inside of one layer.
+        # The inputs of all layers, and the activations inside one layer.
         layer_bytes = (encoders + decoders) * hparams.d_model * value_bytes
         work_bytes += decoder
     embedding_bytes = 2 * hparams.d_model * (value_bytes + bool(hparams.dropout))

@@ -1,4 +1,4 @@
-"""The microbatch: the tokens that a replica processes at once, a step or a part of it that fits."""
+"""The microbatch: the tokens that a replica processes at once, a whole step or a part that fits."""
 
 import math
 from collections.abc import Sequence
@@ -23,11 +23,11 @@ _FILE = "microbatch.json"
 
 
 class Microbatch:
-    """The limit of tokens per side of a microbatch, remembered in the run's directory.
+    """The maximum number of source or target tokens in a microbatch, saved in the run's directory.
 
     Dropout masks depend on the split of a step, so a run must keep its split to continue bit for
-    bit. Other GPUs, or another number of replicas, allow other limits. All workers have the same
-    limit, whatever their hardware.
+    bit. The saved limit counts only for the same settings, GPUs, workers and replicas. All workers
+    have the same limit, whatever their hardware.
 
     Attributes:
       tokens: the limit; 0 = not known yet.
@@ -125,12 +125,12 @@ def microbatch_of_run(
     sampler = _make_sampler(store.lengths, hparams)
     expansion = config.augmentation(generated).token_expansion(store)
     step_tokens = round(expansion * sampler.max_padded_tokens(step.num_replicas, step.fixed_shapes))
-    tokens, basis = max(step_tokens, minimum), f"a whole step on {hardware_name(gpus)}"
+    tokens, reason = max(step_tokens, minimum), f"a whole step on {hardware_name(gpus)}"
     if not gpus:
-        tokens, basis = _largest_on_cpu(step, config, sampler, tokens, cluster)
+        tokens, reason = _largest_on_cpu(step, config, sampler, tokens, cluster)
     microbatch.remember(workers.all_reduce_min(tokens))
     note = ", the minimum over all workers" if cluster else ""
-    print(f"microbatch_tokens=auto: {microbatch.tokens:,}, {basis}{note}.", flush=True)
+    print(f"microbatch_tokens=auto: {microbatch.tokens:,}, {reason}{note}.", flush=True)
     return microbatch
 
 
@@ -163,17 +163,17 @@ def _largest_on_cpu(
 
     while tokens > minimum and 2 * needed_bytes(tokens) > free:
         tokens = max(tokens // 2, minimum)
-    basis = f"for {free / 1e9:,.1f} GB of free memory, with sentences of {sampler.max_side} tokens"
-    return tokens if needed_bytes(tokens) <= free else 0, basis
+    reason = f"for {free / 1e9:,.1f} GB of free memory, with sentences of {sampler.max_side} tokens"
+    return tokens if needed_bytes(tokens) <= free else 0, reason
 
 
 def dry_run(
     config: RunConfig, output_dir: str | Path, worker_gpu: int | None, options: TrainOptions
 ) -> str:
-    """Returns a report of the estimated memory of a step on one replica, and of the disk space.
+    """Estimates a step's memory on one replica, and a run's disk space; returns a report.
 
     Trains nothing. The microbatch is the one remembered by the run in `output_dir`, or the
-    requested one; if it is unknown, a whole step. Without a data_dir, assumes sentences of
+    requested one; if neither is known, a whole step. Without a data_dir, assumes sentences of
     max_length tokens and the vocabulary size of the problem's settings.
     """
     cluster, hparams, problem = cluster_from_environment(), config.hparams, config.problem

@@ -19,9 +19,9 @@ from t2t_keras.special_ids import PADDING_ID
 def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
     """Cross-entropy against q = (1 - epsilon) · one-hot + epsilon / V over the whole vocabulary.
 
-    Section 5.4, with the smoothing of the paper that it cites (Szegedy et al., 2015). With
-    Z = log Σ exp(logits), it is Z - (1 - epsilon) · logit of the target - epsilon · mean logit, and
-    its gradient is softmax(logits) - q. Neither needs a one-hot of the vocabulary.
+    Section 5.4, with the smoothing of the paper that it cites (Szegedy et al., 2015). For
+    Z = log Σ exp(logits), the loss is Z - (1 - epsilon) · logit of the target - epsilon · mean
+    logit, and its gradient is softmax(logits) - q. Neither needs a one-hot of the vocabulary.
 
     Args:
       logits: float32 [..., V].
@@ -40,7 +40,7 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
     @ops.custom_gradient
     def compute_losses(logits):
         max_logits, probabilities = ops.max(logits, axis=-1), ops.softmax(logits, axis=-1)
-        # The largest probability is never 0; that of the target may be.
+        # The largest probability is never 0; the target's may be.
         normalizer = max_logits - ops.log(ops.max(probabilities, axis=-1))
         target_logits = ops.take_along_axis(logits, ids[:, None], axis=-1)[:, 0]
         unsmoothed = normalizer - target_logits
@@ -69,14 +69,14 @@ def cross_entropy(logits, targets, hparams):
 
 
 def make_loss(hparams: HParams) -> Callable[[Any, Any], Any] | None:
-    """Returns the `loss` for `token_sums` that `HParams` describe; None = its default."""
+    """Returns the `loss` for `token_sums` that `HParams` describe; None = the default."""
     if hparams.loss == "cross_entropy":
         return None
     return functools.partial(LOSSES[hparams.loss], hparams=hparams)
 
 
 def token_sums(logits, targets, label_smoothing=0.0, loss=None):
-    """Sums over the target tokens that are not padding.
+    """Returns sums over the target tokens that are not padding.
 
     Args:
       logits: float32 [..., V].

@@ -50,9 +50,9 @@ class Progress:
         self._curves = curves
         self._done, self._last_step = first, last
         # The bar gets the columns that the text leaves.
-        line = "step {n_fmt}/{total_fmt}  {desc}eta {remaining}  |{bar}|"
-        self._bar = ProgressBar(total=last, initial=first, smoothing=0.05, bar_format=line)
-        # Sums since the last line.
+        bar_format = "step {n_fmt}/{total_fmt}  {desc}eta {remaining}  |{bar}|"
+        self._bar = ProgressBar(total=last, initial=first, smoothing=0.05, bar_format=bar_format)
+        # Sums since the last point of the curves.
         self._sums: collections.Counter[str] = collections.Counter()
         self._restart_clock()
 
@@ -63,9 +63,9 @@ class Progress:
         self._base_step = self._done
 
     def show_step(self, sums: Mapping[str, float], scalars: Mapping[str, float]) -> None:
-        """Shows a finished step with its `token_sums`: the mean loss since the last line.
+        """Shows a finished step with its `token_sums`: the mean loss since the curves' last point.
 
-        `scalars` are its "learning_rate" and other points of the training's curves.
+        `scalars` are the step's "learning_rate" and further values for the curves.
         """
         self._done += 1
         self._sums.update(sums)
@@ -108,7 +108,7 @@ class Progress:
 
 
 class StepProfiler:
-    """Writes a trace of steps, counted from 1, to the folder of a run that TensorBoard reads.
+    """Writes a trace of steps, counted from 1, into a run's folder, where TensorBoard finds it.
 
     Attributes:
       last_step: the last step to trace; -1 = none.
@@ -130,7 +130,7 @@ class StepProfiler:
         return step_context(step)
 
     def close(self) -> None:
-        """Writes the trace after its steps, or at the end of the run; further calls do nothing."""
+        """Writes the trace, after its last step or as the run ends; later calls do nothing."""
         traced_steps, steps = self._traced_steps, self._traced_steps or self._steps
         self._traced_steps, self._steps = [], range(0)
         if not steps:
@@ -161,7 +161,7 @@ def _profiler() -> tuple[
 # Hooks that Keras calls around each step, if a callback overrides them.
 _STEP_HOOKS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
 
-# They would change weights within a step, or the optimizer, which the model does not have here.
+# Callbacks that change weights during a step, or the model's optimizer, which is None here.
 _REFUSED_CALLBACKS = (BackupAndRestore, LearningRateScheduler, ReduceLROnPlateau, SwapEMAWeights)
 
 
@@ -170,7 +170,7 @@ class RunCallbacks:
 
     Args:
       callbacks: Keras callbacks.
-      model: the model that they get.
+      model: the model that the callbacks get.
       evaluations: the lines of the run's evaluations.json up to the step where it continues.
 
     Attributes:
@@ -218,7 +218,7 @@ class RunCallbacks:
         self._keras_callbacks.on_train_begin()
 
     def continue_epoch(self, step: int, sums: Mapping[str, float]) -> None:
-        """Adds the sums since the last evaluation, unless that was at `step` itself."""
+        """Adds the sums since the last evaluation, unless that evaluation was at `step` itself."""
         if not any(epoch["step"] == step for epoch in self._epochs):
             self.epoch_sums.update(sums)
 
@@ -276,7 +276,7 @@ class RunCallbacks:
 
 
 def _keras_logs(evaluation: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the numbers of a line of evaluations.json under Keras's names."""
+    """Returns the numbers in a line of evaluations.json, under Keras's names."""
     numbers = {name: value for name, value in evaluation.items() if name not in ("score", "sample")}
     logs = {"step": numbers.pop("step")}
     if "train_loss" in numbers:

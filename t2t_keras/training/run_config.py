@@ -131,7 +131,7 @@ class TrainOptions:
 
 
 def train_options(changes: Mapping[str, Any]) -> TrainOptions:
-    """Returns the default options with changes, by name.
+    """Returns the default options with `changes`: new values by name.
 
     Raises:
       UserError: no such option, a wrong type, a value out of range, or values that conflict.
@@ -170,7 +170,7 @@ _TYPES = {
     **dict.fromkeys(("problem_config", "hparams", "vocabulary"), dict),
     "random_seed": int,
 }
-# A set's name that means: choose it automatically, or reuse the run's.
+# Instead of the name of a set: choose a set automatically, or reuse the run's.
 AUTO = "auto"
 # The length of training and the split of a step do not change a step's result, with an exception
 # in `RunConfig.resume_invariants`.
@@ -250,8 +250,8 @@ class RunConfig:
     def make_model(self, weights_dtype: str = "float32", will_load: bool = False) -> "keras.Model":
         """Returns the run's model, with random weights in `weights_dtype`.
 
-        `will_load` = weights will be loaded. They may be of an untrusted run: their size is checked
-        first.
+        With `will_load`, the caller will load weights, maybe of an untrusted run, so their size is
+        checked first.
         """
         if will_load:
             self._check_size()
@@ -405,13 +405,13 @@ def _read_hparams(name: str, values: Mapping[str, Any], check: bool) -> HParams:
         )
     values = convert_all(hparams_class, values, "hyperparameter")
     hparams = hparams_class(**values, set_name=name)
-    # Checks registered names here, where errors name the user's directories.
+    # Check registered names here, where errors name the user's directories.
     return override_hparams(hparams, {}) if check else hparams
 
 
 @contextlib.contextmanager
 def _name_missing_directories(directories: Sequence[str]) -> Iterator[None]:
-    """Adds the directories that were not imported to the error of a missing name."""
+    """Makes the error for a missing name list the user's directories that were not imported."""
     try:
         yield
     except UserError as error:
@@ -419,8 +419,8 @@ def _name_missing_directories(directories: Sequence[str]) -> Iterator[None]:
         if not missing:
             raise
         flags, calls = (
-            " ".join(form.format(path) for path in missing)
-            for form in ("--t2t_usr_dir={}", "t2t_keras.import_user_directory({!r})")
+            " ".join(template.format(path) for path in missing)
+            for template in ("--t2t_usr_dir={}", "t2t_keras.import_user_directory({!r})")
         )
         raise UserError(
             f"The run was made with {flags}: give it too, or call {calls} in Python. {error}",
@@ -435,7 +435,7 @@ def merge_flags(
 ) -> RunConfig:
     """Returns the requested run: flags override the recorded run, if there is one.
 
-    `flags` may be problem, problem_config, model, hparams_set, hparams, random_seed, data_dir and
+    `flags` may have problem, problem_config, model, hparams_set, hparams, random_seed, data_dir and
     train_steps; empty values are ignored. `recommend` resolves --hparams_set=auto for a problem and
     a data_dir if there is no recorded run.
     """

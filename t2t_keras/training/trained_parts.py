@@ -21,9 +21,9 @@ def name_in(model: keras.Model, weight: keras.Variable) -> str:
 
 
 def choose_trained(model: keras.Model, hparams: HParams) -> None:
-    """Makes only the weights trainable that `hparams.trainable` chooses.
+    """Makes only those weights trainable that `hparams.trainable` selects.
 
-    With `lora_rank`, Keras's adapters are added to the chosen matrices, and only they are trained.
+    With `lora_rank`, adds Keras's adapters to the selected matrices, and trains only the adapters.
 
     Raises:
       UserError: a pattern matches no name.
@@ -86,11 +86,11 @@ def merged_weights(model: keras.Model, hparams: HParams) -> list[np.ndarray]:
 
 
 def merge_adapters(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the arrays of a checkpoint, with W replaced by W + scale · A · B for adapters."""
+    """Returns a checkpoint's arrays with adapters merged: each W becomes W + scale · A · B."""
     weights = {name: array for name, array in arrays.items() if "/lora_" not in name}
     for name, a in arrays.items():
         match = _FACTOR_A.fullmatch(name)
-        # The optimizer's moments of factors have such names too.
+        # The pattern also matches the optimizer's moments of the factors.
         if match and (matrix := f"{match[1]}{match[2]}") in weights:
             b = arrays[f"{name.removesuffix('_a')}_b"]
             weights[matrix] = weights[matrix] + arrays[LORA_SCALE] * (a @ b)

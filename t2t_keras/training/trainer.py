@@ -65,9 +65,9 @@ def train(
 ) -> TrainResult:
     """Trains a model, or continues a run as if it had never stopped.
 
-    `step` computes the steps, and has random weights; `score` scores its model on the dev set at
-    each evaluation, see `Evaluator` (None = measure only the loss); `clock` has run since the start
-    of the process (None = a new clock). Without `workers` this process trains alone. For
+    `step` computes the steps, and has random weights; at each evaluation `score` scores the model
+    of `step` on the dev set, see `Evaluator` (None = measure only the loss); `clock` has run since
+    the start of the process (None = a new clock). Without `workers` this process trains alone. For
     `callbacks` see `t2t_keras.train`.
 
     Raises:
@@ -82,7 +82,7 @@ def train(
 
 
 class _Trainer:
-    """One process of a run; for the arguments see `train`."""
+    """Trains or evaluates a run in this process; for the arguments see `train`."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class _Trainer:
         self._saved_step, self._saved_seconds = self._start_step or -1, 0.0
         trains = options.schedule != "evaluate"
         self._microbatch = microbatch_of_run(step, config, generated, output_dir, workers, trains)
-        # All workers use the chief's history, as others may see the file late.
+        # All workers use the chief's history, as the others may see the file late.
         history = json.dumps(read_evaluations(output_dir) if workers.is_chief else [])
         evaluations = [
             evaluation
@@ -128,7 +128,7 @@ class _Trainer:
             self._next_evaluation = min(options.eval_secs, _FIRST_EVALUATION_SECONDS)
 
     def _restore(self) -> str:
-        """Sets the first weights; returns the path of the run's own checkpoint, "" = new run."""
+        """Restores the run, or sets initial weights; returns the restored path, "" = new run."""
         config, options = self._config, self._options
         if path := self._workers.restore_newest(self._checkpoints, self._output_dir):
             print(f"Continuing from {path}.")
@@ -136,8 +136,8 @@ class _Trainer:
         if options.schedule == "evaluate":
             newest_checkpoint(self._output_dir)  # Raises an error if there is none.
         elif options.warm_start_from:
-            changes = options.adapt_vocabulary, options.drop_layers
-            warm_start(self._step.model, config, options.warm_start_from, *changes)
+            allowed = options.adapt_vocabulary, options.drop_layers
+            warm_start(self._step.model, config, options.warm_start_from, *allowed)
         elif config.hparams.lora_rank:
             raise UserError(
                 f"lora_rank={config.hparams.lora_rank} trains adapters for another run's weights. "
@@ -239,13 +239,13 @@ class _Trainer:
                 flush=True,
             )
             return
-        weights = f"{model.count_params():,} weights"
+        model_size = f"{model.count_params():,} weights"
         if model.non_trainable_weights:
             trained = sum(math.prod(weight.shape) for weight in model.trainable_weights)
-            weights += f", {trained:,} trained,"
+            model_size += f", {trained:,} trained,"
         source, target = sampler.fill_ratio()
         print(
-            f"{weights} on {self._step.num_replicas} replica(s), steps {self._start_step:,} to "
+            f"{model_size} on {self._step.num_replicas} replica(s), steps {self._start_step:,} to "
             f"{self._last_step:,}, {len(self._generated.open_examples('train')):,} training pairs. "
             f"A step fills on average {source:.1%} (source) and {target:.1%} (target) of "
             f"batch_tokens={hparams.batch_tokens:,}.",
@@ -259,7 +259,7 @@ class _Trainer:
                 print(f"{count:,} {split} pairs are left out: longer than {limit}.", flush=True)
 
     def _do_steps(self, last_signal: list[int]) -> int:
-        """Does the steps until the last one or an early stop; returns the signal, or 0."""
+        """Runs steps until the last one or a stop; returns the number of the signal, or 0."""
         pending, actions = None, Actions()
         numbers = range(self._start_step, self._last_step)
         for number, batches in self._prefetcher.steps(numbers, lambda: self._clock.spent_on(INPUT)):
@@ -298,7 +298,7 @@ class _Trainer:
     def _update(
         self, number: int, microbatches: Microbatches, measure_gradient: bool
     ) -> dict[str, Any]:
-        """Starts a step; while memory runs out, starts it again with half the microbatch."""
+        """Starts a step; whenever memory runs out, starts it again with half the microbatch."""
         while True:
             try:
                 with self._profiler.trace_step(number + 1), self._clock.spent_on(STEP):
@@ -314,7 +314,7 @@ class _Trainer:
                     microbatches = self._prefetcher.at(number)
 
     def _finish(self, pending: tuple[int, dict[str, Any]] | None) -> None:
-        """Reads the numbers of a started step; stops the run if they are NaN."""
+        """Reads the numbers of a started step; raises `UserError` if its loss is not finite."""
         if pending is None:
             return
         with self._clock.spent_on(STEP):
@@ -331,13 +331,13 @@ class _Trainer:
         self._callbacks.step_end(number, sums)
 
     def _require_sound_data(self, wait: bool = False) -> None:
-        """Raises the error of damaged data, so that the run does not save what it has learned."""
+        """Raises an error if the data is damaged, so that nothing learned from it is saved."""
         if self._data_check:
             self._data_check.raise_if_damaged(wait)
 
     def _due_actions(self, signal_number: int) -> Actions:
         """Returns the actions that are due by this worker's clock or by a signal."""
-        # The same clock as the recorded cost, by which t2t-avg-all --seconds_apart selects.
+        # The clock of the recorded cost, by which t2t-avg-all --seconds_apart selects checkpoints.
         now = self._clock.training_seconds()
         save = now - self._saved_seconds >= self._options.save_checkpoints_secs
         evaluate = self._evaluator is not None and now >= self._next_evaluation
@@ -382,7 +382,7 @@ class _Trainer:
         self._progress.show_evaluation(self._evaluation | self._cost.scalars(), report)
 
     def _measure(self, cost: Mapping[str, Any], is_last: bool = True) -> str:
-        """Measures and records the model; returns lines to print.
+        """Measures the model and records the result; returns lines to print.
 
         `cost` is recorded in the head of the best weights.
         """
@@ -440,7 +440,7 @@ class Prefetcher:
     ):
         self._store, self._sampler, self._step = store, sampler, step
         self._microbatch, self._augmented = microbatch, augmented
-        # A single thread, as sampler and augmentation keep the state of one epoch and group.
+        # A single thread: the sampler holds only one epoch, the augmentation one group of steps.
         self._thread = ThreadPoolExecutor(1)
 
     def at(self, number: int) -> Microbatches:

@@ -46,9 +46,9 @@ def warm_start(
     Args:
       model: the model to train.
       config: the new run.
-      source: the other run, or a checkpoint in it.
-      adapt_vocabulary: whether its vocabulary may differ; see `transfer_vocabulary`.
-      drop_layers: whether it may have more layers; see `drop_layers_of`.
+      source: the run that the weights come from, or a checkpoint in it.
+      adapt_vocabulary: whether that run's vocabulary may differ; see `transfer_vocabulary`.
+      drop_layers: whether that run may have more layers; see `drop_layers_of`.
 
     Raises:
       UserError: there is no such run, or its vocabulary or hyperparameters do not suit `config`.
@@ -127,13 +127,13 @@ def layers_to_keep(count: int, total: int) -> list[int]:
 def drop_layers_of(
     weights: Mapping[str, np.ndarray], config: RunConfig, other: RunConfig, path: str
 ) -> dict[str, np.ndarray]:
-    """Returns the weights for a run with equally many or fewer layers; prints the kept layers.
+    """Returns the weights without surplus layers, renumbered; prints which layers are kept.
 
     Args:
-      weights: weights of the other run, by name.
+      weights: weights by name.
       config: the new run.
-      other: the other run.
-      path: its checkpoint, for errors.
+      other: the run that the weights come from.
+      path: the checkpoint of the weights, for errors.
 
     Raises:
       UserError: the new run has more layers than the other.
@@ -173,11 +173,11 @@ def transfer_vocabulary(
     matrices where the old one shared them. All other weights stay unchanged.
 
     Args:
-      weights: weights of the other run, by name.
+      weights: weights by name.
       model: the model to train.
       config: the new run.
-      other: the other run.
-      path: its checkpoint, for errors.
+      other: the run that the weights come from.
+      path: the checkpoint of the weights, for errors.
 
     Raises:
       UserError: a vocabulary is not SentencePiece's, the decoder starts with a piece that is
@@ -222,14 +222,14 @@ def transfer_vocabulary(
 
 
 def _sentencepiece_pair(config: RunConfig) -> list[SentencePieceTokenizer]:
-    """Returns the vocabularies of source and target; raises `UserError` for another kind."""
+    """Returns source and target vocabulary; raises `UserError` unless both are SentencePiece's."""
     if not config.problem.is_plain_text:
         raise UserError(
             f"--adapt_vocabulary is for plain text, but the ids of {config.problem.name} are "
             f"symbols. Leave it out.",
             code="not_text",
         )
-    sides = []
+    tokenizers = []
     for tokenizer in (config.vocabulary.source, config.vocabulary):
         if not isinstance(tokenizer, SentencePieceTokenizer):
             raise UserError(
@@ -237,15 +237,15 @@ def _sentencepiece_pair(config: RunConfig) -> list[SentencePieceTokenizer]:
                 f"file.",
                 code="other_vocabulary_kind",
             )
-        sides.append(tokenizer)
-    return sides
+        tokenizers.append(tokenizer)
+    return tokenizers
 
 
 def _check_start(config: RunConfig, other: RunConfig) -> None:
     """Raises `UserError` unless the decoders of both runs start with the same piece."""
     start = other.hparams.start_id
     [piece] = other.vocabulary.pieces([start])
-    # The unknown id is free for the start: text that is spelled in bytes never contains it.
+    # The unknown id replaces a missing piece: text that is spelled in bytes never contains it.
     ids = config.vocabulary.vocabulary()
     expected = start if start <= UNKNOWN_ID else ids.get(piece, UNKNOWN_ID)
     if config.hparams.start_id != expected:

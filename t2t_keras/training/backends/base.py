@@ -36,10 +36,10 @@ REQUESTS = ("stop", "save", "evaluate")
 
 
 class Step(abc.ABC):
-    """Trains and evaluates a model on the devices of a backend.
+    """Computes the optimizer steps and evaluations of a model on a backend's devices.
 
-    The loss is summed over the target tokens (not padding) of all replicas and microbatches, and
-    divided by their number, so an update does not depend on the split of a step.
+    The loss of a step is the mean over the target tokens (not padding) of all replicas and
+    microbatches, so an update does not depend on how the step is split.
 
     Args:
       make_model: returns the built model.
@@ -47,14 +47,14 @@ class Step(abc.ABC):
       seed: seed of the initial weights and dropout.
 
     Attributes:
-      model: the model; `hparams` may train only a part of it.
+      model: the model; `hparams` may limit training to a part of it.
       optimizer: the optimizer of the trained weights.
       schedule: the learning rate as a function of the step.
       loss_scale: factor on the loss under float16.
       good_steps: number of steps since the loss scale changed.
       num_replicas: number of replicas of all workers together.
       local_replicas: numbers of this process's replicas.
-      fixed_shapes: whether each new shape is compiled, so that arrays are padded to a few shapes.
+      fixed_shapes: whether each new shape is compiled; arrays are then padded to a few shapes.
       gpus: names of the GPUs of this process; empty = the CPU.
     """
 
@@ -99,10 +99,10 @@ class Step(abc.ABC):
 
     @abc.abstractmethod
     def evaluate(self, microbatch: Sequence[Batch | RemoteBatch]) -> dict[str, float]:
-        """Returns the sums of `token_sums`, without dropout, over a batch for each replica."""
+        """Returns `token_sums` without dropout, added up over the replicas' batches."""
 
     def request(self, **requests: bool) -> None:
-        """Adds a worker's `REQUESTS` to the sums of its next steps, which all workers receive."""
+        """Sets this worker's `REQUESTS`, which reach all workers with the next steps' sums."""
         raise NotImplementedError
 
     def weights(self) -> dict[str, Any]:
@@ -192,8 +192,8 @@ def plan_devices(
     `cpu_replicas` see `TrainOptions`.
 
     Raises:
-      UserError: there are no such devices, the CPU cannot be divided, or the backend cannot train
-        (with several workers).
+      UserError: there are no such devices, the CPU cannot be divided, or the backend cannot train,
+        or not with several workers.
     """
     return _backend_module().plan_devices(worker_gpu, xla, cluster, cpu_replicas)
 

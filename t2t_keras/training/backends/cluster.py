@@ -41,8 +41,8 @@ class Cluster:
 def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | None:
     """Returns the cluster to which this process belongs; None = it trains alone.
 
-    `TF_CONFIG` takes precedence over the variables of a Slurm step with several tasks, some of
-    which TensorFlow reads from `os.environ`. Raises `UserError` if they are invalid.
+    `TF_CONFIG` takes precedence over Slurm's variables, which count in a step of several tasks;
+    TensorFlow reads some of them from `os.environ`. Raises `UserError` if they are invalid.
     """
     if environment.get("TF_CONFIG", "").strip():
         cluster = _from_tf_config(environment["TF_CONFIG"])

@@ -17,7 +17,7 @@ from t2t_keras.training.backends.cluster import Cluster
 from t2t_keras.training.optimizer import adapt_loss_scale, clip_gradients, token_sums
 from t2t_keras.training.run_config import RunConfig
 
-# XLA's errors are all of one type.
+# XLA's errors all have one type; only the text distinguishes them.
 _memory_errors = functools.partial(
     translated_memory_errors, jax.errors.JaxRuntimeError, "RESOURCE_EXHAUSTED"
 )
@@ -95,9 +95,9 @@ class JaxStep(Step):
         """See `Step`."""
         (part,) = microbatch
         assert isinstance(part, Batch)
-        weights = self._variable_values()["weights"], self._frozen_values()
+        trained, frozen = self._variable_values()["weights"], self._frozen_values()
         with _memory_errors():
-            sums = self._evaluate(*weights, part.source, part.target, self._seeds(0, 0))
+            sums = self._evaluate(trained, frozen, part.source, part.target, self._seeds(0, 0))
             return {name: float(value) for name, value in jax.device_get(sums).items()}
 
     def _variable_values(self) -> dict[str, list[jax.Array]]:
@@ -163,7 +163,7 @@ class JaxStep(Step):
     def _one_update(
         self, values: dict[str, list[jax.Array]], totals: dict[str, Any]
     ) -> tuple[dict[str, list[jax.Array]], dict[str, Any], dict[str, jax.Array]]:
-        """Returns the updated values, `totals` of 0, and the step's numbers."""
+        """Returns the updated values, `totals` reset to 0, and the step's numbers."""
         gradients, (scale, good_steps) = totals["gradients"], values["loss_scale"]
         if self._scales_loss:
             gradients = [gradient / scale for gradient in gradients]

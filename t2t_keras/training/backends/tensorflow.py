@@ -55,10 +55,10 @@ def _divide_cpu(replicas: int, gpus: int, cluster: Cluster | None) -> None:
     """
     cores = usable_cores()
     if gpus or cluster or replicas > cores:
-        workers = "several workers" if cluster else "one process"
+        processes = "several workers" if cluster else "one process"
         raise UserError(
             f"--cpu_replicas={replicas}: expected one process on a CPU (--worker_gpu=0), and at "
-            f"most one replica for each of {cores} usable cores; got {workers} with {gpus} GPUs.",
+            f"most one replica for each of {cores} usable cores; got {processes} with {gpus} GPUs.",
             code="bad_value",
         )
     (cpu,) = tf.config.list_physical_devices("CPU")
@@ -275,7 +275,7 @@ class TensorFlowStep(Step):
     def _replica_gradients(
         self, source: tf.Tensor, target: tf.Tensor, seeds: tf.Tensor, tokens: tf.Tensor
     ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-        """Returns dense gradients of this part's share of the loss, and its sums."""
+        """Returns dense gradients of this replica's share of the loss, and its `token_sums`."""
         states = zip(self._seed_states, tf.unstack(seeds), strict=True)
         with keras.StatelessScope(state_mapping=list(states)), tf.GradientTape() as tape:
             options = dict(label_smoothing=self._hparams.label_smoothing, loss=self._loss)
@@ -297,7 +297,7 @@ class TensorFlowStep(Step):
         return token_sums(logits, target, **options)
 
     def _replica_total(self, sums: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """Returns the sums over all replicas, and over all workers' requests."""
+        """Returns the sums over all replicas, with the requests if there are several workers."""
         if self.num_replicas == 1:
             return sums
         if self._requests is not None:
@@ -392,7 +392,7 @@ def update_by_adam(
 
 
 def _local_replicas(strategy: tf.distribute.Strategy) -> range:
-    """Returns the numbers of this worker's replicas among those of all workers."""
+    """Returns the numbers that this worker's replicas have among all replicas."""
     numbers = strategy.experimental_local_results(
         strategy.experimental_distribute_values_from_function(
             lambda context: tf.constant(context.replica_id_in_sync_group)
