@@ -43,7 +43,7 @@ class Settings:
     batch_tokens: int = 2048  # 25,000
     learning_rate: float = 0.6  # 1, as a factor
     warmup_steps: int = 1000  # 4,000
-    epochs: int = 25  # 100,000 steps
+    epochs: int = 32  # 100,000 steps
     seed: int = 1
 
 
