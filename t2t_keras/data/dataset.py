@@ -260,7 +260,7 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
     recorded = type(problem)().config() | manifest["config"]
     requested = problem.config()
     for name in problem.non_data_settings:
-        del requested[name]
+        requested.pop(name, None)
     if as_text:
         not_for_text = problem.config(of_test_set=False).keys() - _LANGUAGES
         requested = {name: value for name, value in requested.items() if name not in not_for_text}

@@ -33,7 +33,7 @@ BLOCKS = blocks(Path(__file__).parents[2])
 # tests/test_docs.py runs the blocks of these pages.
 FRONT = {
     "README.md",
-    *(f"docs/{name}.md" for name in ("start", "concepts", "paper", "troubleshooting")),
+    *(f"docs/{name}.md" for name in ("own_text", "concepts", "paper", "troubleshooting")),
 }
 # Tests of their own run the Python of these pages.
 ELSEWHERE = FRONT | {"docs/python.md", "docs/extending.md", "docs/documents.md"}

@@ -95,7 +95,7 @@ STUBS = {
     "read_results": ("evaluation.results", []),
     "train_run": ("experiment", (None, SimpleNamespace(signal=0))),
     "dry_run": ("training.microbatch", "estimate"),
-    "_generate_missing": ("bin.t2t_trainer", None),
+    "_generate_missing_data": ("bin.t2t_trainer", None),
     "translate_files": ("workbench.documents.translating", 0),
     "share_cores": ("decoding.keras_engine", None),
     "serve": ("workbench.server.run", None),

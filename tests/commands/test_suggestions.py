@@ -170,7 +170,7 @@ def test_a_run_instead_of_an_export(folder, monkeypatch):
 
 # Where commands are suggested: what is new there needs a test here.
 SUGGESTING = {
-    "_as_setting", "_check_new_run", "_commands", "command_for_ctranslate2", "datagen_command",
+    "_check_new_run", "_commands", "_setting_advice", "command_for_ctranslate2", "datagen_command",
     "load_export", "recommendation",
 }  # fmt: skip
 # SentencePiece, TensorFlow Serving, and --name=value.

@@ -45,11 +45,11 @@ def define_flags(flags: Flags) -> None:
     flags.path("key", "PEM file of the certificate's private key")
     flags.strings(
         "trusted_proxies",
-        "Addresses, separated by commas, of proxies whose X-Forwarded-For is trusted",
+        "Trusted proxies, for X-Forwarded-For: addresses separated by commas",
     )
     flags.strings(
         "cors",
-        "Sites, separated by commas, that may call the server, as https://example.org; * = all",
+        "Sites that may call, as https://example.org,https://example.com; * = all",
     )
     flags.group("Batches")
     flags.fields(ServerConfig, "max_wait_ms", "max_batch_lines", "max_queue_lines")

@@ -404,7 +404,7 @@ class Parsing(Problem):
 @pytest.mark.parametrize(("whole_config", "beam"), [("alpha=1", 21), (DecodeConfig(alpha=1.0), 4)])
 def test_a_whole_config_leaves_no_setting_to_the_problem(model, tokenizer, whole_config, beam):
     run = types.SimpleNamespace(vocabulary=tokenizer, problem=Parsing())
-    run.make_model = lambda weights_dtype, loaded: model
+    run.make_model = lambda weights_dtype, will_load: model
     config = decode_config(whole_config, run.problem.decoding_defaults)
     assert unloaded_engine(run, config).config == DecodeConfig(beam_size=beam, alpha=1.0)
 
@@ -414,7 +414,7 @@ def test_all_models_have_the_type_of_the_settings(model, tokenizer, monkeypatch)
     load = lambda path, vocabulary, dtype: configs.append((path, dtype)) or model  # noqa: E731
     monkeypatch.setattr(checkpoints, "load_ensemble_model", load)
     run = types.SimpleNamespace(vocabulary=tokenizer, problem=Problem())
-    run.make_model = lambda dtype, loaded: load("", tokenizer, dtype)
+    run.make_model = lambda dtype, will_load: load("", tokenizer, dtype)
     engine = unloaded_engine(run, DecodeConfig(weights_dtype="bfloat16"), ["other"])
     assert configs == [("", "bfloat16"), ("other", "bfloat16")]
     assert engine.models == (model, model)
