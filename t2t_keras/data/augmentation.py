@@ -1,7 +1,7 @@
 """Online augmentation: training reads sampled subwords and disturbed text, new at each step.
 
 `augment={upper: 0.05, typos: 0.1}` capitalises five of a hundred training pairs, puts typing errors
-into ten others, and leaves the rest. The changes, by name:
+into ten others, and does not change the rest. The changes, by name:
 
 | name | source | target |
 |---|---|---|
@@ -52,7 +52,7 @@ _STEPS_IN_GROUP = 16
 class OnlineAugmentation:
     """Draws the examples of each step.
 
-    An example is a pure function of the seed, the step, its number and its occurrence in the step.
+    An example depends only on the seed, the step, the pair and its earlier uses in the step.
 
     Args:
       tokenizer: the vocabulary.
@@ -60,7 +60,7 @@ class OnlineAugmentation:
       sampling: `HParams.subword_sampling`; 0 = no sampling.
       nbest: `HParams.subword_nbest`.
       augment: `Problem.augment`; {} = no changes.
-      transform_changes: changes of `augment` that come from transforms: `Generated.augmentations`.
+      transform_changes: changes that transforms define, by name: `Generated.augmentations`.
 
     Raises:
       UserError: the vocabulary cannot sample subwords, or does not support `nbest`.
@@ -141,8 +141,8 @@ class AugmentedSteps:
     """The augmented examples of each step.
 
     Augmentation changes the lengths of pairs: a third of a planned batch would be padding. So
-    several planned steps are augmented together, sorted by length, and divided
-    again into batches of about equal tokens, in random order.
+    several planned steps are augmented together, sorted by length, and divided again into batches
+    of about equal tokens, in random order.
 
     Args:
       store: the examples as they are stored.
@@ -165,7 +165,7 @@ class AugmentedSteps:
         self._batches: list[np.ndarray] = []
 
     def at(self, step: int) -> tuple[ExampleStore, np.ndarray]:
-        """Returns the examples of a step, counted from 0, as a store and their numbers there."""
+        """Returns a store with the examples of `step` (from 0), and their numbers in the store."""
         if step not in self._steps:
             self._begin_group(self._sampler.step_group(step, _STEPS_IN_GROUP))
         # Draw one step of the next group ahead, so that no step waits for a whole group.
@@ -221,7 +221,7 @@ def apply_change(change: Change, source: str, target: str, random: random.Random
 def disturb(
     kind: str, sources: Sequence[str], targets: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Returns a text with every line changed, as a function of kind, line and its number.
+    """Returns a text with all lines changed, each as a function of kind, line and line number.
 
     Raises:
       UserError: there is no such kind, or it adds a line break.
@@ -270,7 +270,7 @@ def _with_typo(word: str, random: random.Random) -> str:
     index = random.randrange(1, len(word))
     before, letter, after = word[:index], word[index], word[index + 1 :]
     other_letter = random.choice(word.lower())
-    kinds = [
+    variants = [
         f"{before[:-1]}{letter}{before[-1]}{after}"
         if before[1:]
         else f"{before}{letter}{letter}{after}",
@@ -278,14 +278,14 @@ def _with_typo(word: str, random: random.Random) -> str:
         f"{before}{after}",
         f"{before}{other_letter}{letter}{after}",
     ]
-    return random.choice(kinds)
+    return random.choice(variants)
 
 
 @register_augmentation
 def diacritics(source: str, target: str, random: random.Random) -> Pair:
     """The source without marks above and below letters."""
-    parts = unicodedata.normalize("NFD", source)
-    return unicodedata.normalize("NFC", re.sub("[\u0300-\u036f]", "", parts)), target
+    decomposed = unicodedata.normalize("NFD", source)
+    return unicodedata.normalize("NFC", re.sub("[\u0300-\u036f]", "", decomposed)), target
 
 
 @register_augmentation

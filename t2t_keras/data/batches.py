@@ -15,14 +15,14 @@ from t2t_keras.data.dataset import SIDES, ExampleStore
 from t2t_keras.data.mixing import Mixture
 from t2t_keras.errors import UserError
 
-# The lengths of fixed shapes, 8, 12, 16, 24, 32 ...: few, as every new shape is compiled.
+# Lengths for fixed shapes: 8, 12, 16, 24, 32 ... There are few, as every new shape is compiled.
 _FIXED_LENGTHS = [length << power for power in range(27) for length in (8, 12)]
 
 
 class TokenBatchSampler:
     """The examples of every optimizer step.
 
-    Each epoch holds every example once, or is a round of a `Mixture`. Its examples are shuffled,
+    Each epoch holds every example once, or is a round of a `Mixture`. The examples are shuffled,
     sorted by the length of the longer side, and cut into batches where the next pair would exceed
     `batch_tokens` on either side; the batches are shuffled. Pairs with a side over `max_length`
     tokens are left out.
@@ -41,7 +41,7 @@ class TokenBatchSampler:
 
     Attributes:
       left_out: number of pairs that are left out.
-      longest: tokens of the longest side of the remaining pairs.
+      max_side: tokens of the longest side among the remaining pairs.
     """
 
     def __init__(
@@ -93,12 +93,12 @@ class TokenBatchSampler:
         return self._planned[1]
 
     def at(self, step: int) -> np.ndarray:
-        """Returns the example numbers of the batch of a step, counted from 0 over all epochs."""
+        """Returns the numbers of a step's examples; steps count from 0 over all epochs."""
         epoch = self._epoch_of(step)
         return self.epoch(epoch)[step - self._first_steps[epoch]]
 
     def step_group(self, step: int, size: int) -> range:
-        """Returns a step's group of `size` steps; the last group of an epoch may be smaller."""
+        """Returns the group of `size` steps around `step`; an epoch's last one may be smaller."""
         epoch = self._epoch_of(step)
         first, next_first = self._first_steps[epoch : epoch + 2]
         start = step - (step - first) % size
@@ -118,9 +118,9 @@ class TokenBatchSampler:
         return float(source), float(target)
 
     def max_padded_tokens(self, replicas: int, fixed_shapes: bool) -> int:
-        """Returns the smallest microbatch with which no step of the first epoch is accumulated.
+        """Returns the smallest `microbatch_tokens` at which each step of epoch 0 is one microbatch.
 
-        That is the maximum of tokens per side, padding included, that a replica gets in a step.
+        That is the maximum number of padded tokens per side that a replica gets in a step.
         """
         max_tokens = 0
         for batch in self.epoch(0):
@@ -179,7 +179,7 @@ def split_batch(
 
 
 def split_by_tokens(lengths: np.ndarray, count: int) -> list[tuple[int, int]]:
-    """Divides sorted lengths into `count` parts of about equal tokens; returns their bounds."""
+    """Divides sorted lengths into `count` parts of about equal tokens: (start, end) each."""
     totals = np.cumsum(lengths, dtype=np.int64)
     goals = totals[-1] * np.arange(1, count) / count
     # Cut at the nearest boundary, so that the last part does not collect all remainders.
@@ -214,7 +214,7 @@ class Replicas(Protocol):
     Attributes:
       num_replicas: number of replicas of all workers together.
       local_replicas: numbers of this process's replicas.
-      fixed_shapes: whether every new shape is compiled, so there should be few.
+      fixed_shapes: whether every new shape is compiled, so that there should be few shapes.
     """
 
     num_replicas: int
@@ -225,7 +225,7 @@ class Replicas(Protocol):
 def replica_batches(
     store: ExampleStore, indices: np.ndarray, microbatch_tokens: int, replicas: Replicas
 ) -> Iterator[list[Batch | RemoteBatch]]:
-    """Yields the batch of each replica for each microbatch of a step's examples.
+    """Yields, for each microbatch of a step, the batches of all replicas.
 
     Only the lengths of other workers' examples are read.
     """

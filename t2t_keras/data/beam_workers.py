@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras import registry
-from t2t_keras.data.encode import Call
+from t2t_keras.data.encode import Starmap
 from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError, missing_package
 from t2t_keras.io.files import differences, read_json, write_atomically, write_json
 from t2t_keras.text.files import reading
 
-_PREFIX = "beam-calls."
+_FOLDER_PREFIX = "beam-calls."
 _FUNCTION, _ARGUMENTS, _RESULT, _FAILURE = "function", "arguments", "result", "failure.json"
-# Workers need the same versions of these packages; others do not matter.
+# Packages whose versions must be the same on all workers.
 _PACKAGES = ("t2t_keras", "sentencepiece", "py3langid")
 _INTERRUPTED = 130  # Shells report this for SIGINT.
 _load_lock = threading.Lock()
@@ -36,8 +36,8 @@ _load_lock = threading.Lock()
 @contextlib.contextmanager
 def beam_workers(
     runner: str, options: Sequence[str], shared_dir: Path, input_files: Iterable[Path]
-) -> Iterator[Call]:
-    """Yields a `Call` that runs its calls in pipelines; a first pipeline checks a worker.
+) -> Iterator[Starmap]:
+    """Checks a worker with a first pipeline, then yields a `Starmap` that runs pipelines.
 
     Args:
       runner: name of a runner, such as "FlinkRunner".
@@ -46,15 +46,15 @@ def beam_workers(
       input_files: absolute paths of the files that calls read.
 
     Raises:
-      UserError: as `check_beam`; or a pipeline fails, a worker has other versions or does not see
-        the folder or a file, or a call raises a `UserError`.
+      UserError: as `check_beam`; or a pipeline fails, a worker has different package versions or
+        does not see the folder or a file, or a call raises a `UserError`.
     """
-    for old_folder in shared_dir.glob(f"{_PREFIX}*"):  # A killed process left them.
+    for old_folder in shared_dir.glob(f"{_FOLDER_PREFIX}*"):  # A killed process left them.
         shutil.rmtree(old_folder, ignore_errors=True)
-    folder = shared_dir / f"{_PREFIX}{secrets.token_hex(4)}"
+    folder = shared_dir / f"{_FOLDER_PREFIX}{secrets.token_hex(4)}"
     numbers = itertools.count()
 
-    def call(function: Callable, arguments: Iterable[tuple]) -> Iterator:
+    def starmap(function: Callable, arguments: Iterable[tuple]) -> Iterator:
         call_dir = folder / str(next(numbers))
         count = _write_calls(call_dir, function, arguments)
         if count:
@@ -67,8 +67,8 @@ def beam_workers(
     try:
         files = {str(path): path.stat().st_size for path in input_files}
         print(f"Asking a worker of {runner} whether it sees {shared_dir} ...", flush=True)
-        list(call(_check_files, [(files,)]))
-        yield call
+        list(starmap(_check_files, [(files,)]))
+        yield starmap
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -175,7 +175,7 @@ def _do_call(call_dir: Path, number: int) -> None:
     if (call_dir / _FAILURE).exists():
         return  # Another call has failed.
     try:
-        function = _function(call_dir)
+        function = _cached_function(call_dir)
         arguments = pickle.loads(_path(call_dir, number, _ARGUMENTS).read_bytes())
         write_atomically(_path(call_dir, number, _RESULT), pickle.dumps(function(*arguments)))
     except (UserError, OSError) as error:
@@ -190,19 +190,19 @@ def _do_call(call_dir: Path, number: int) -> None:
         write_json(call_dir / _FAILURE, {"text": "", "status": _INTERRUPTED, "code": ""})
 
 
-def _function(call_dir: Path) -> Callable:
+def _cached_function(call_dir: Path) -> Callable:
     with _load_lock:  # A worker may have several threads.
         return _load_function(call_dir)
 
 
 @functools.lru_cache(maxsize=1)
 def _load_function(call_dir: Path) -> Callable:
-    """Returns the function to call; raises `UserError` if versions differ here."""
+    """Returns the function to call; raises `UserError` if package versions differ."""
     directories, versions, function = pickle.loads((call_dir / _FUNCTION).read_bytes())
     if mismatches := differences(versions, _versions()):
         text = "; ".join(mismatches).replace("requested", "a worker has")
         raise UserError(
-            f"Workers need the same versions as this machine ({text}). Install them.",
+            f"Workers need the same versions as this machine ({text}). Install them there.",
             code="other_versions",
         )
     for directory in directories:

@@ -23,7 +23,7 @@ class FileChunk(CorpusInfo):
     count: int  # Number of pairs.
 
     def pairs(self, skip: int = 0, every: int = 1) -> Iterator[tuple[bytes, bytes]]:
-        """See `Chunk`; raises `UserError` if there are fewer lines than when they were counted."""
+        """See `Chunk`; raises `UserError` if a file has lost lines since they were counted."""
         sides = map(read_span, self.paths, self.offsets, itertools.repeat(self.count))
         rows = zip(*sides, range(self.count), strict=True)
         try:
@@ -68,7 +68,7 @@ class ExampleChunk(CorpusInfo):
         return f"example:{self.first_line + index}"
 
 
-def split_chunks(
+def chunks_by_split(
     problem: Problem, tmp_dir: str | Path, chunk_pairs: int
 ) -> Mapping[str, Sequence[Chunk]]:
     """Returns the chunks of each split of a resolved problem.
@@ -91,12 +91,12 @@ def split_chunks(
             ]
         return splits
     plain_files = iter(plain_text([*itertools.chain(*files.values())], Path(tmp_dir)))
-    for split, texts in files.items():
+    for split, corpora in files.items():
         file_chunks: list[Chunk] = []
-        for text in texts:
+        for corpus in corpora:
             source, target = next(plain_files)
             paths = (target, source) if problem.reverse else (source, target)
-            file_chunks += _file_chunks(paths, chunk_pairs, problem.corpus_info(text))
+            file_chunks += _file_chunks(paths, chunk_pairs, problem.corpus_info(corpus))
         splits[split] = file_chunks
     return splits
 
@@ -127,7 +127,7 @@ def spread_lines(
 
 
 def spread_pairs(chunks: Sequence[Chunk], limit: int) -> Iterator[tuple[str, str]]:
-    """Yields the usable ones of at most `limit` pairs, evenly spread over the chunks."""
+    """Yields at most `limit` pairs, evenly spread over the chunks; skips invalid UTF-8."""
     for source, target in _spread(chunks, limit):
         with contextlib.suppress(UnicodeDecodeError):
             yield normalized(source.decode("utf-8")), normalized(target.decode("utf-8"))

@@ -13,7 +13,7 @@ example, both ending in EOS; and `<stem>.lengths.npy`, int32 [examples, 2].
  "files": {file name: {"size": bytes, "sha256": hex}}}
 ```
 Numbers of tokens include EOS. Opening a file compares its size and checksum with the manifest.
-For the large files of the training set's tokens `BackgroundCheck` compares the checksums, while
+The checksums of the training set's large token files are compared by `BackgroundCheck` while
 training begins.
 """
 
@@ -133,7 +133,7 @@ class Generated:
 
     @functools.cached_property
     def augmentations(self) -> dict[str, Change]:
-        """The changes that the problem's transforms add to those of `Problem.augment`, by name."""
+        """The changes for `Problem.augment` that the problem's transforms define, by name."""
         changes = {}
         for name, transform in self.problem.pair_transforms.items():
             if transform.augments:
@@ -144,14 +144,14 @@ class Generated:
         return changes
 
     def open_examples(self, split: str) -> ExampleStore:
-        """Opens the encoded examples of a split; for "train" it reads only the lengths at once."""
+        """Opens the encoded examples of a split; the tokens of "train" are read when needed."""
         self._check_split(split, list(self.manifest["splits"]))
         tokens, lengths = [], []
         for stem in self.manifest["splits"][split]["shards"]:
             lengths.append(self._array(f"{stem}.lengths.npy"))
             tokens.append(self._array(f"{stem}.tokens.npy", compare=split != "train"))
             if tokens[-1].shape != (lengths[-1].sum(dtype=np.int64),):
-                raise _damaged_data(self.directory / f"{stem}.tokens.npy", "it has other lengths")
+                raise _damage_error(self.directory / f"{stem}.tokens.npy", "its length is wrong")
         return ExampleStore(tokens, lengths)
 
     def compare_all(self) -> None:
@@ -161,7 +161,7 @@ class Generated:
 
     @property
     def corpora(self) -> dict[str, int]:
-        """The number of training examples of each corpus, in their order."""
+        """The number of training examples of each corpus, in the order of the examples."""
         train = self.manifest["splits"]["train"]
         # Data of earlier versions is one corpus.
         return train.get("corpora", {"train": train["examples"]})
@@ -193,7 +193,7 @@ class Generated:
             # A plain view: slices of np.memmap objects cost four times as much.
             return np.asarray(np.load(path, mmap_mode="r"))
         except (ValueError, TypeError, EOFError, SyntaxError) as error:
-            raise _damaged_data(path, "it is not an array") from error
+            raise _damage_error(path, "it is not an array") from error
 
     def _path(self, name: str, compare: bool = True) -> Path:
         """Returns a file's path, after comparing its size and, if `compare`, its checksum."""
@@ -201,17 +201,17 @@ class Generated:
         expected = f"{record['size']:,}"
         got = f"{path.stat().st_size:,}" if path.exists() else "no such file"
         if got != expected:
-            raise _damaged_data(path, f"expected {expected} bytes, got {got}")
+            raise _damage_error(path, f"expected {expected} bytes, got {got}")
         try:
             if compare and sha256_of(path) != record["sha256"]:
-                raise _damaged_data(path, "its content is not what t2t-datagen wrote")
+                raise _damage_error(path, "its content is not what t2t-datagen wrote")
         except OSError as error:
             raise UserError(f"{path} cannot be read: {error.strerror}.", code="not_read") from error
         return path
 
 
 class BackgroundCheck(threading.Thread):
-    """Compares the checksums of all files of some data in a thread, while they are used."""
+    """Compares the checksums of all generated files in a thread, while training runs."""
 
     def __init__(self, generated: Generated):
         # A daemon thread, so that the process can exit without waiting for it.
@@ -235,7 +235,7 @@ class BackgroundCheck(threading.Thread):
             raise self._error
 
 
-def _damaged_data(path: Path, reason: str) -> UserError:
+def _damage_error(path: Path, reason: str) -> UserError:
     return UserError(
         f"{path}: {reason}. Run t2t-datagen again, with the same settings: the same text gives the "
         f"same data.",
@@ -307,28 +307,28 @@ def read_manifest(directory: Path, problem: Problem | None = None) -> dict[str, 
       UserError: the data is missing or incomplete; the message ends with the command that
         makes the data of `problem`.
     """
-    path, command = directory / MANIFEST_FILE, " t2t-datagen"
+    path, instruction = directory / MANIFEST_FILE, " t2t-datagen"
     if problem:
-        command = datagen_command(problem, directory.parent)
-        if "--tmp_dir" in command:
-            command = f" (replace 'text' by the folder of the source files){command}"
+        instruction = datagen_command(problem, directory.parent)
+        if "--tmp_dir" in instruction:
+            instruction = f" (replace 'text' by the folder of the source files){instruction}"
     if path.exists():
         keys = ("problem", "config", "vocabulary", "splits", "files")
-        return read_json(path, f"Generate the data again:{command}", keys)
+        return read_json(path, f"Generate the data again:{instruction}", keys)
     if directory.is_dir() and any(directory.iterdir()):
         raise UserError(
             f"The data in {directory} is incomplete: t2t-datagen was interrupted or is still "
-            f"running. If it is not, start it again:{command}",
+            f"running. If it is not, start it again:{instruction}",
             code="incomplete_data",
         )
     if (directory.parent / MANIFEST_FILE).is_file():
         raise UserError(
-            f"There is no generated data in {directory}. {not_a_run(directory.parent)} The folder "
-            f"of a problem's data must keep its name.",
+            f"There is no generated data in {directory}. {not_a_run(directory.parent)} A "
+            f"problem's data must be in a folder with the problem's name.",
             code="no_data",
         )
     raise UserError(
-        f"There is no generated data in {directory}. Make it first:{command}", code="no_data"
+        f"There is no generated data in {directory}. Make it first:{instruction}", code="no_data"
     )
 
 

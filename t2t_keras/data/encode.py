@@ -29,13 +29,13 @@ from t2t_keras.registry import FILTERS
 from t2t_keras.text.files import is_blank, normalized
 from t2t_keras.text.tokenizer import Tokenizer
 
-# call(function, calls) yields function(*arguments) for the arguments of each call, in order.
-Call = Callable[[Callable, Iterable[tuple]], Iterator]
+# As `itertools.starmap`: yields function(*arguments) for the arguments of each call, in order.
+Starmap = Callable[[Callable, Iterable[tuple]], Iterator]
 
 
 @contextlib.contextmanager
-def workers(count: int) -> Iterator[Call]:
-    """Yields a `Call` that runs its calls in `count` processes; 1 = in this process."""
+def workers(count: int) -> Iterator[Starmap]:
+    """Yields a `Starmap` that uses `count` worker processes; 1 = only this process."""
     if count == 1:
         yield itertools.starmap
         return
@@ -47,7 +47,7 @@ def workers(count: int) -> Iterator[Call]:
         initargs=tuple(registry.user_directories),
     )
 
-    def call(function: Callable, arguments: Iterable[tuple]) -> Iterator:
+    def starmap(function: Callable, arguments: Iterable[tuple]) -> Iterator:
         # Ctrl-C reaches all processes of a terminal, but only this one must handle it. Workers
         # start here, and inherit the blocked signal.
         old_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -57,7 +57,7 @@ def workers(count: int) -> Iterator[Call]:
             signal.pthread_sigmask(signal.SIG_SETMASK, old_mask)
 
     try:
-        yield call
+        yield starmap
     except BrokenProcessPool as error:
         if sys.version_info < (3, 11, 5):
             # Python would wait for the workers to read their queue (gh-94777).
@@ -72,7 +72,7 @@ def workers(count: int) -> Iterator[Call]:
 
 
 def _start_worker(*user_directories: str) -> None:
-    """Prepares a worker process, which ends with its parent even if that is killed."""
+    """Prepares a worker process, which ends with its parent even if the parent is killed."""
     for directory in user_directories:
         registry.import_user_directory(directory)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -85,7 +85,7 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-# Maximum locations (file:line) in the report of a reason to leave out pairs.
+# Maximum locations (file:line) to report for each reason to leave out pairs.
 _MAX_LOCATIONS = 5
 # Increase it when a change of the code makes different shards from the same text.
 _ENCODER_VERSION = 3
@@ -148,7 +148,7 @@ def encode_chunk(
 
 
 def add_left_out(left_out: dict[str, Any], reason: str, count: int, first: Sequence[str]) -> None:
-    """Adds a number of pairs to `left_out`, with the reason and the first locations."""
+    """Counts pairs as left out for a reason, and records their first locations."""
     entry = left_out.setdefault(reason, {"count": 0, "first": []})
     entry["count"] += count
     entry["first"] += first[: _MAX_LOCATIONS - len(entry["first"])]
@@ -157,7 +157,7 @@ def add_left_out(left_out: dict[str, Any], reason: str, count: int, first: Seque
 def data_origin(
     problem: Problem, plan: Mapping[str, Sequence[Chunk]], chunk_pairs: int
 ) -> dict[str, Any]:
-    """Returns what determines the data, except the vocabulary; {} if the text is generated."""
+    """Returns all that determines the data, except the vocabulary; {} for generated text."""
     chunks = list(itertools.chain.from_iterable(plan.values()))
     if not all(chunk.paths for chunk in chunks):
         return {}
@@ -220,8 +220,8 @@ class _Pairs:
         Args:
           reason: the reason, for the report.
           faulty: bool per pair.
-          at_target: bool per pair, whether the report shows its target's location instead of its
-            source's.
+          at_target: bool per pair, whether to report the location of the target, not of the
+            source.
         """
         is_faulty = np.asarray(faulty, bool).reshape(-1)
         sides = np.zeros(len(is_faulty), bool) if at_target is None else np.asarray(at_target)

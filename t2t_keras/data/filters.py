@@ -28,12 +28,12 @@ from t2t_keras.text.files import is_blank, normalized, read_lines
 
 BUILT_IN_FILTERS = ("duplicates", "identical", "language", "length_ratio")
 
-# py3langid reads only these: its time grows with their number, and more hardly help.
+# py3langid reads only the start of a line: its time grows with the length, and more hardly helps.
 _SAMPLE_CHARACTERS = 100
 # At this confidence py3langid rejects at most 2 in 1,000 correct English, German and French lines,
 # and recognises 92 to 98 % of the lines in another language.
 _MIN_CONFIDENCE = 0.5
-# Lines that are sampled to check a corpus's language; with fewer, there is no check.
+# Number of lines to sample for checks of a corpus's language; below the minimum, checks pass.
 _SAMPLE_LINES, _MIN_LINES = 200, 20
 
 
@@ -59,19 +59,19 @@ def check_filters(names: Sequence[str], languages: Iterable[str]) -> None:
 
 
 def data_versions(filters: Sequence[str]) -> dict[str, str]:
-    """Returns the versions that data depends on, including those of its filters' packages."""
+    """Returns the versions of the packages that data depends on, including those of its filters."""
     return installed_versions(*(["py3langid"] if "language" in filters else []))
 
 
 def in_other_language(lines: Iterable[str], language: str) -> list[bool]:
-    """Returns for each line whether it is in another language; False if uncertain, as for names."""
+    """Returns for each line whether it is not in `language`; False if uncertain, as for names."""
     expected = _base_language(language)
     guesses = (_identifier().classify(line[:_SAMPLE_CHARACTERS]) for line in lines)
     return [code != expected and confidence >= _MIN_CONFIDENCE for code, confidence in guesses]
 
 
 def check_direction(chunks: Iterable[Chunk], languages: tuple[str, str]) -> None:
-    """Checks by a sample of its lines that no corpus has swapped sides.
+    """Checks, by a sample of lines, that no corpus has swapped sides.
 
     Does nothing if py3langid is not installed or does not know a language.
 
@@ -87,7 +87,7 @@ def check_direction(chunks: Iterable[Chunk], languages: tuple[str, str]) -> None
     for chunk in chunks:
         corpora.setdefault(chunk.corpus, []).append(chunk)
     for corpus, corpus_chunks in corpora.items():
-        # The middle chunk; the last one may be short.
+        # Sample the middle chunk, as the last one may be short.
         chunk = corpus_chunks[(len(corpus_chunks) - 1) // 2]
         source, target = map(_base_language, chunk.languages or languages)
         if not _can_tell_apart(source, target):
@@ -104,7 +104,7 @@ def check_direction(chunks: Iterable[Chunk], languages: tuple[str, str]) -> None
 
 
 def check_language(file: Path, count: int, language: str, other: str) -> None:
-    """Checks by a sample that a text of `count` lines is in `language`, not in `other`.
+    """Checks, by a sample, that a text of `count` lines is in `language`, not in `other`.
 
     Does nothing if py3langid is not installed or does not know a language.
 

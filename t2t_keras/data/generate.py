@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.data.beam_workers import beam_workers, check_beam
-from t2t_keras.data.chunks import split_chunks, spread_lines
+from t2t_keras.data.chunks import chunks_by_split, spread_lines
 from t2t_keras.data.dataset import MANIFEST_FILE, SIDES, describe, open_generated
 from t2t_keras.data.encode import (
-    Call,
     EncodedChunk,
+    Starmap,
     add_left_out,
     data_origin,
     digest_of,
@@ -83,8 +83,8 @@ def generate(
       tmp_dir: directory of the source files.
       num_workers: number of encoding processes; any number gives the same data.
       chunk_pairs: pairs per shard.
-      beam_runner: Apache Beam runner whose workers encode instead; "" = none. Gives the same data.
-        The workers need both directories under the same paths.
+      beam_runner: Apache Beam runner whose workers encode instead, with the same result; "" = none.
+        They need both directories under the same paths.
       beam_pipeline_options: pipeline options, each "name=value".
       overwrite: whether to replace complete data of other text or settings.
 
@@ -93,8 +93,8 @@ def generate(
 
     Raises:
       UserError: files are missing, empty, swapped or not line-aligned; a split has no usable pair;
-        the vocabulary cannot be made; another t2t-datagen writes the directory, or it contains a
-        run or other data; the disk is full; or `beam_workers` raises an error.
+        the vocabulary cannot be made; another t2t-datagen is writing to the directory, or it
+        contains a run or other data; the disk is full; or `beam_workers` raises an error.
     """
     if num_workers < 1:
         raise UserError(f"--num_workers must be >= 1, got {num_workers}.", code="bad_value")
@@ -120,12 +120,12 @@ def generate(
         return complete
     with (
         locked_directory(directory, "t2t-datagen"),
-        _workers(plan, directory, num_workers, beam_runner, beam_pipeline_options) as call,
+        _workers(plan, directory, num_workers, beam_runner, beam_pipeline_options) as starmap,
     ):
         tokenizer, finished_shards = _prepare_directory(
             problem, plan["train"], vocabulary, directory, made_from
         )
-        splits, files = _write_splits(call, problem, plan, tokenizer, directory, finished_shards)
+        splits, files = _write_splits(starmap, problem, plan, tokenizer, directory, finished_shards)
         manifest = {
             "problem": problem.name,
             "config": problem.config(),
@@ -153,7 +153,7 @@ def _complete_data(directory: Path, manifest: dict[str, Any]) -> None:
 
 
 def _write_splits(
-    call: Call,
+    starmap: Starmap,
     problem: Problem,
     plan: Mapping[str, Sequence[Chunk]],
     tokenizer: Tokenizer,
@@ -170,8 +170,8 @@ def _write_splits(
         if name := transform.artifact:
             files[name] = write_atomically(directory / name, transform.learn(plan["train"]))
     encode = functools.partial(encode_chunk, problem, tokenizer, directory)
-    duplicates = _duplicates(call, plan["train"]) if "duplicates" in problem.filters else []
-    encoded, splits = call(encode, _tasks(plan, duplicates, finished_shards)), {}
+    duplicates = _duplicate_bits(starmap, plan["train"]) if "duplicates" in problem.filters else []
+    encoded, splits = starmap(encode, _tasks(plan, duplicates, finished_shards)), {}
     for split, chunks in plan.items():
         shards = _shards(encoded, split, chunks, finished_shards)
         splits[split] = _finish_split(directory, split, shards, files)
@@ -185,7 +185,7 @@ def _checked_plan(
     names, languages = problem.filters, problem.languages()
     # A language is "" if texts have their own languages, or none.
     check_filters(names, filter(None, languages))
-    plan = dict(split_chunks(problem, tmp_dir, chunk_pairs))
+    plan = dict(chunks_by_split(problem, tmp_dir, chunk_pairs))
     # A mixture needs the examples of a corpus to be contiguous.
     corpora = list(dict.fromkeys(chunk.corpus for chunk in plan["train"]))
     plan["train"] = sorted(plan["train"], key=lambda chunk: corpora.index(chunk.corpus))
@@ -206,7 +206,7 @@ def _workers(
     num_workers: int,
     beam_runner: str,
     beam_pipeline_options: Sequence[str],
-) -> contextlib.AbstractContextManager[Call]:
+) -> contextlib.AbstractContextManager[Starmap]:
     if not beam_runner:
         return workers(min(num_workers, len(plan["train"]) or 1))
     chunks = itertools.chain.from_iterable(plan.values())
@@ -239,7 +239,7 @@ def _existing_vocabulary(problem: Problem, chunks: Sequence[Chunk]) -> Tokenizer
 def _complete_manifest(
     problem: Problem, directory: Path, made_from: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Returns the manifest of intact data, None if there is none; other data is an error."""
+    """Returns the manifest of complete, intact data, or None; raises for different data."""
     path = directory / MANIFEST_FILE
     try:
         manifest = read_json(path, "The data is kept.") if path.exists() else {}
@@ -259,12 +259,12 @@ def _complete_manifest(
         is_different, reason = True, str(error)
     if is_different:
         raise UserError(
-            f"{reason} Give another --data_dir; or --overwrite to replace it, but then runs on it "
-            f"cannot be continued or evaluated.",
+            f"{reason} Give another --data_dir, or --overwrite to replace this data: then runs "
+            f"trained on it cannot be continued or evaluated.",
             code="other_data_exists",
         )
     if not manifest.get("made_from"):
-        return None  # Its text may have changed.
+        return None  # The text may have changed.
     try:
         generated.compare_all()
     except UserError as error:
@@ -287,8 +287,8 @@ def _prepare_directory(
       The vocabulary, and the records of finished training shards by stem.
     """
     unfinished = _read_or_empty(directory / _UNFINISHED_FILE)
-    is_same = made_from and unfinished.get("made_from") == as_json(made_from)
-    vocabulary = unfinished.get("vocabulary") if is_same else None
+    has_same_origin = made_from and unfinished.get("made_from") == as_json(made_from)
+    vocabulary = unfinished.get("vocabulary") if has_same_origin else None
     tokenizer = existing_vocabulary
     if not tokenizer and vocabulary:
         with contextlib.suppress(UserError):
@@ -310,7 +310,7 @@ def _prepare_directory(
         for name in (f"{stem}.json", *shard["files"])
     }
     _remove(directory, MANIFEST_FILE)
-    _remove(directory, _own_files(), keep)
+    _remove(directory, _own_file_pattern(), keep)
     unfinished = {"made_from": made_from, "vocabulary": tokenizer.record()}
     write_json(directory / _UNFINISHED_FILE, unfinished)
     return tokenizer, finished_shards
@@ -333,7 +333,7 @@ def _symbols(problem: Problem, chunks: Sequence[Chunk]) -> list[str]:
     return sorted({*problem.vocab_symbols}.union(*transform_symbols, *chunk_symbols))
 
 
-def _own_files() -> str:
+def _own_file_pattern() -> str:
     """Returns a regular expression for the names of files that t2t-datagen writes."""
     artifacts = (PAIR_TRANSFORMS[name].artifact for name in PAIR_TRANSFORMS)
     names = "|".join(map(re.escape, filter(None, (*VOCABULARY_FILES, *artifacts))))
@@ -347,11 +347,11 @@ def _read_or_empty(path: Path) -> dict[str, Any]:
     return {}
 
 
-def _remove(directory: Path, names: str, keep: Collection[str] = ()) -> None:
+def _remove(directory: Path, pattern: str, keep: Collection[str] = ()) -> None:
     """Removes the files whose names match a regular expression, except those to keep."""
     try:
         for path in directory.iterdir():
-            if re.fullmatch(names, path.name) and path.name not in keep:
+            if re.fullmatch(pattern, path.name) and path.name not in keep:
                 path.unlink()
     except OSError as error:
         raise UserError(
@@ -361,9 +361,9 @@ def _remove(directory: Path, names: str, keep: Collection[str] = ()) -> None:
         ) from error
 
 
-def _duplicates(call: Call, chunks: Sequence[Chunk]) -> list[bytes]:
+def _duplicate_bits(starmap: Starmap, chunks: Sequence[Chunk]) -> list[bytes]:
     """Returns, for each chunk, bits that mark the pairs that repeat an earlier pair."""
-    hash_results = call(pair_hashes, ((chunk,) for chunk in chunks))
+    hash_results = starmap(pair_hashes, ((chunk,) for chunk in chunks))
     hashes = list(ProgressBar(hash_results, total=len(chunks), desc="duplicates", unit=" chunks"))
     ends = np.cumsum([len(chunk_hashes) for chunk_hashes in hashes])[:-1]
     all_hashes = np.concatenate([np.zeros(0, np.uint64), *hashes])
@@ -399,7 +399,7 @@ def _shards(
 def _finish_split(
     directory: Path, split: str, shards: Iterable[EncodedChunk], files: dict[str, dict]
 ) -> dict[str, Any]:
-    """Waits for a split's shards, writes the text of dev and test, and adds both to `files`.
+    """Waits for a split's shards, writes the text of dev or test, and adds both to `files`.
 
     Returns:
       The split's entry in the manifest.

@@ -1,4 +1,4 @@
-"""Mixtures of corpora, in stages: the pairs of a training run, as a pure function of its seed.
+"""Mixtures of corpora, in stages; the seed of a training run determines the order of its pairs.
 
 `mix=[{clean: 0.8, web: 0.2}]` reads four pairs of `clean` for each pair of `web`. Each stage except
 the last ends after some epochs of one of its corpora:
@@ -59,8 +59,8 @@ def stages_of(
     """
     if len(until) != len(mix) - 1 or any(len(end) != 1 for end in until):
         raise UserError(
-            f"mix_until={as_text(until)}: expected an end for {len(mix) - 1} of the {len(mix)} "
-            f"stages of mix={as_text(mix)}, all except the last. Write two epochs of clean as "
+            f"mix_until={as_text(until)}: expected {len(mix) - 1} ends, one for each stage of "
+            f"mix={as_text(mix)} except the last. Write the end after two epochs of clean as "
             f"{{clean: 2}}.",
             code="bad_value",
         )
@@ -120,8 +120,8 @@ class Mixture:
     Args:
       mix: see `stages_of`.
       until: see `stages_of`.
-      corpora: the numbers of the usable pairs of each corpus.
-      seed: seed of the order of the pairs in an epoch of a corpus.
+      corpora: for each corpus, the numbers of its usable pairs.
+      seed: seed for shuffling each corpus in each of its epochs.
 
     Raises:
       UserError: see `stages_of`.
@@ -141,14 +141,14 @@ class Mixture:
         self._new_rounds = self._plan_rounds()
 
     def round(self, number: int) -> np.ndarray:
-        """Returns the numbers of the pairs of a round, counted from 0."""
+        """Returns the numbers of the pairs that round `number` (from 0) reads."""
         num_missing = number + 1 - len(self._rounds)
         self._rounds.extend(itertools.islice(self._new_rounds, max(num_missing, 0)))
         spans = self._rounds[number]
         return np.concatenate([self._read(name, *span) for name, span in spans.items()])
 
     def _plan_rounds(self) -> Iterator[dict[str, tuple[int, int]]]:
-        """Yields for each round the span that it reads of each corpus, counted over its epochs."""
+        """Yields, for each round, the span to read of each corpus, counted over all epochs."""
         num_drawn = dict.fromkeys(self._corpora, 0)
         for stage in self._stages:
             stage_starts = dict(num_drawn)
@@ -156,22 +156,22 @@ class Mixture:
             size = min(sum(len(self._corpora[name]) for name in stage.shares), _MAX_PAIRS_IN_ROUND)
             while pairs_read < stage.pairs:
                 pairs_read = min(pairs_read + size, stage.pairs)
-                # Rounds positions since the start of the stage, so that errors do not add up.
+                # Count from the start of the stage, so that rounding errors do not add up.
                 ends = {
                     name: stage_starts[name] + round(pairs_read * share)
                     for name, share in stage.shares.items()
                 }
                 if not any(ends[name] > stage_starts[name] for name in ends):
-                    # A stage shorter than a pair of each corpus reads at least one pair.
+                    # Even the shortest stage reads at least one pair.
                     ends[max(stage.shares, key=stage.shares.__getitem__)] += 1
                 yield {name: (num_drawn[name], end) for name, end in ends.items()}
                 num_drawn |= ends
 
     def _read(self, name: str, start: int, end: int) -> np.ndarray:
-        pairs, corpus = self._corpora[name], self._names.index(name)
+        pairs, corpus_number = self._corpora[name], self._names.index(name)
         size, parts = len(pairs), [np.zeros(0, np.int64)]
         for epoch in range(start // size, -(-end // size)):
-            random = np.random.default_rng([self._seed, corpus, epoch])
+            random = np.random.default_rng([self._seed, corpus_number, epoch])
             offset = epoch * size
             parts.append(pairs[random.permutation(size)][max(start - offset, 0) : end - offset])
         return np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""`Problem`: a task, with the text it is trained on and the score of its outputs."""
+"""`Problem`: a task, with its training text and the score of its outputs."""
 
 import dataclasses
 import functools
@@ -41,7 +41,7 @@ class Chunk(Protocol):
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The files that it reads."""
+        """The files that hold the pairs."""
 
     @property
     def count(self) -> int:
@@ -51,16 +51,16 @@ class Chunk(Protocol):
         """Yields the source and target lines of every `every`-th pair, from pair `skip` on."""
 
     def location(self, index: int, side: int) -> str:
-        """Returns "folder/file:line" of a side (0 source, 1 target) of the pair at an index."""
+        """Returns "folder/file:line" for one side (0 source, 1 target) of pair `index`."""
 
 
 class PairTransform:
-    """Base of transforms, which change the pairs of training text; it changes nothing.
+    """Base class of transforms, which change training pairs; this class changes nothing.
 
     Attributes:
-      artifact: name of the file in which t2t-datagen stores the result of `learn`; "" = none. It
-        begins with "train-" if training depends on it.
-      decoding: decoding settings that suit models of such data, by name.
+      artifact: name of the file in which t2t-datagen stores the result of `learn`; "" = none. The
+        name begins with "train-" if training depends on the file.
+      decoding: decoding settings that suit models trained on changed pairs, by name.
       raw_output: as `Problem.raw_output`, if `prepare` changes targets.
       augments: whether the transform has an `augmentation`.
     """
@@ -86,7 +86,7 @@ class PairTransform:
         return b""
 
     def augmentation(self, artifact: bytes) -> Change:
-        """Returns the change for the transform's name in `Problem.augment`."""
+        """Returns the change that `Problem.augment` applies under the transform's name."""
         raise NotImplementedError(f"{type(self).__name__} has augments=True, but no augmentation.")
 
 
@@ -103,7 +103,7 @@ class Problem:
     """Base of all problems; `registry.register_problem` gives a subclass its name.
 
     A subclass overrides either `files` (text in files) or `examples` (generated text), and sets the
-    fields that differ. --problem_config can change fields made by `setting`; others are fixed.
+    fields it changes. --problem_config can change fields made by `setting`; others are fixed.
     """
 
     source_language: str = setting("", "language code of the source, e.g. en")
@@ -180,17 +180,17 @@ class Problem:
 
     # Settings that do not affect the generated data.
     non_data_settings: ClassVar[tuple[str, ...]] = ("metrics", "mix", "mix_until", "augment")
-    # The splits of `examples`; problems with files have those that `files` returns.
+    # The splits of `examples`; problems with files have the splits that `files` returns.
     splits: ClassVar[tuple[str, ...]] = ("train", "dev", "test")
     # Whether the problem also exists in the other direction, as `<name>_rev`.
     reversible: ClassVar[bool] = True
     # The hyperparameter set that suits the problem; "" = chosen by the size of the data.
     hparams_set: ClassVar[str] = ""
-    # Other defaults of decoding settings, by name.
+    # Defaults that replace those of `DecodeConfig`, by the name of the setting.
     decoding: ClassVar[Mapping[str, Any]] = {}
     # Suffix of the file of postprocessed outputs; "" = outputs are not postprocessed.
     postprocessed_suffix: ClassVar[str] = ""
-    # Whether `postprocess` and `score` need the alignment of `align`.
+    # Whether `postprocess` and `score` need the result of `align`.
     postprocess_by_alignment: ClassVar[bool] = False
     # True for text, False for symbol sequences, which need a vocabulary of these symbols.
     is_plain_text: ClassVar[bool] = True
@@ -217,7 +217,7 @@ class Problem:
     def files(self, tmp_dir: Path) -> Mapping[str, Sequence[ParallelFiles | PreparedText]]:
         """Returns the files of each split: "train", "dev" and, if it exists, "test".
 
-        They are not swapped for `_rev`.
+        The source and target files are not swapped for `_rev`.
         """
         return {}
 
@@ -226,7 +226,7 @@ class Problem:
         raise NotImplementedError(f"{type(self).__name__} overrides neither files nor examples.")
 
     def chunks(self, tmp_dir: Path, chunk_pairs: int) -> Mapping[str, Sequence[Chunk]]:
-        """Returns each split's chunks of at most `chunk_pairs`; {} = those of `files`."""
+        """Returns each split's chunks of at most `chunk_pairs`; {} = divide the problem's text."""
         return {}
 
     def corpus_info(self, text: ParallelFiles | PreparedText) -> CorpusInfo:
@@ -238,7 +238,7 @@ class Problem:
         return source
 
     def words_in_front(self, source: str) -> str:
-        """Returns the control tokens that each sentence of a preprocessed line needs: "<2de> "."""
+        """Returns the control tokens for each sentence of a preprocessed line, such as "<2de> "."""
         return ""
 
     @functools.cached_property
@@ -298,7 +298,7 @@ class Problem:
         return Tokenizer.load(self.vocab_file, self.source_vocab_file) if self.vocab_file else None
 
     def with_vocabulary(self, tokenizer: Tokenizer) -> Self:
-        """Returns the problem set up to postprocess and score outputs of a vocabulary."""
+        """Returns the problem, set up to postprocess and score outputs in this vocabulary."""
         return self
 
     def resolved(self, tmp_dir: Path) -> Self:
@@ -306,7 +306,7 @@ class Problem:
         return self
 
     def text_name(self, split: str, lines: int) -> str:
-        """Returns the name of a dev or test set with this number of lines; "" = the split's."""
+        """Returns a name for the dev or test set with this number of lines; "" = `split`."""
         return ""
 
     @property
@@ -320,7 +320,7 @@ class Problem:
         return pair[::-1] if self.reverse else pair
 
     def config(self, of_test_set: bool = True) -> dict[str, Any]:
-        """Returns every setting by name, with or without those of the test set."""
+        """Returns every setting by name, or all but the settings of the test set."""
         return {
             name: json_value(getattr(self, name))
             for name, field in setting_fields(self).items()
@@ -334,7 +334,7 @@ class Problem:
         sources: Sequence[str] = (),
         alignments: Sequence[Alignment | None] | None = None,
     ) -> Score:
-        """Returns the score of outputs, here BLEU.
+        """Returns the score of outputs, by default BLEU.
 
         Args:
           hypotheses: outputs of the model, line by line.
@@ -375,7 +375,7 @@ def _check_augment(augment: Mapping[str, float], transforms: Container[str]) -> 
 
 
 def make_problem(name: str, config: str | Mapping[str, Any] = "") -> Problem:
-    """Returns the problem called `name`; a name that ends in `_rev` has its languages swapped.
+    """Returns the problem called `name`; the ending `_rev` swaps its languages.
 
     Args:
       name: a registered name, with or without `_rev`.

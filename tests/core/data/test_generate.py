@@ -13,7 +13,7 @@ import random_lines
 from refusals import refused
 
 from t2t_keras import settings
-from t2t_keras.data.chunks import split_chunks
+from t2t_keras.data.chunks import chunks_by_split
 from t2t_keras.data.dataset import open_generated
 from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import Problem
@@ -290,7 +290,7 @@ def test_what_cannot_be_made_leaves_the_old_data(
 
 
 def test_files_that_shrink(problem, tmp_dir):
-    chunk = split_chunks(problem, tmp_dir, 50)["train"][0]
+    chunk = chunks_by_split(problem, tmp_dir, 50)["train"][0]
     for name in ("train.en", "train.de"):
         (tmp_dir / name).write_text("one line\n")
     with refused("file_changed", "train.en", "train.de"):
