@@ -69,14 +69,14 @@ def translate_all(
 
     Raises:
       UserError: there is no checkpoint, a file cannot be read or must not be written, or existing
-        translations are of another source, by another run or with other settings.
+        translations were made from another source, by another run or with other settings.
     """
     output = Path(output)
     engine = unloaded_engine(run_config, config, ensemble, forbidden)
     translator = Translator(engine, run_config.vocabulary, config, forbidden, run_config.problem)
     inputs = [output_dir, *(Path(checkpoint).parent for checkpoint in ensemble), *inputs]
-    texts = [Path(path) for path in (source, prefixes) if path]
-    settings_file = _checked_settings_file(output, texts, inputs)
+    text_files = [Path(path) for path in (source, prefixes) if path]
+    settings_file = _checked_settings_file(output, text_files, inputs)
     provenance = {
         "problem": run_config.problem.name,
         "hparams_set": run_config.hparams_set,
@@ -108,18 +108,18 @@ def translate_all(
 
 
 def _checked_settings_file(
-    output: Path, texts: Sequence[Path], inputs: Sequence[str | Path]
+    output: Path, text_files: Sequence[Path], inputs: Sequence[str | Path]
 ) -> Path:
     """Returns the file of settings, after checking that all files can be read and written."""
-    for file in texts:
+    for file in text_files:
         check_readable(file)
     settings_file = output.with_name(f"{output.name}.json")
-    check_outputs([*texts, *inputs], [settings_file, f"{output}-<step>"])
+    check_outputs([*text_files, *inputs], [settings_file, f"{output}-<step>"])
     return settings_file
 
 
 def _write_or_compare(path: Path, provenance: dict[str, Any], has_translations: bool) -> None:
-    """Writes the settings; raises `UserError` if existing translations have others."""
+    """Writes the settings; raises `UserError` if old translations had others."""
     if has_translations and path.exists():
         old_provenance = read_json(path, "Give another --translations_dir.")
         if mismatches := differences(old_provenance, as_json(provenance)):

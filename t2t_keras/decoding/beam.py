@@ -25,10 +25,10 @@ class BeamSearch:
     In every step each sentence keeps its `beam_size` best unfinished hypotheses. An end of
     sentence finishes a hypothesis if it is among the `beam_size` best continuations of all; the
     `num_hypotheses` best finished hypotheses are kept. A sentence is done when no unfinished
-    hypothesis can become one of them. The bound is log-probability / penalty(max_length), because
-    log-probabilities only fall, no length penalty exceeds that of the maximum length, and
-    the coverage penalty is at most 0. With `beam_size` 1 the first end of sentence is final, which
-    makes the search greedy.
+    hypothesis can become one of them: its score can reach at most log-probability /
+    penalty(max_length), because log-probabilities only fall, no length penalty exceeds the penalty
+    of the maximum length, and the coverage penalty is at most 0. With `beam_size` 1 the first end
+    of sentence is final, which makes the search greedy.
 
     At the last allowed position only the end of sentence may follow, so every returned hypothesis
     is finished. Among equal scores the better parent hypothesis wins, then the smaller id.
@@ -92,14 +92,14 @@ class BeamSearch:
         forced_ids = tf.tile(tf.maximum(forced, 0), [1, beam_size])[:, :, None]
         forced_log_probs = tf.gather(logits, forced_ids, batch_dims=2) - normaliser  # [B, K, 1]
         forced = forced[:, :, None]
-        only_first = tf.where(tf.range(width) == 0, forced_log_probs, IMPOSSIBLE)
-        log_probs = tf.where(forced >= 0, only_first, log_probs)
+        padded_log_probs = tf.where(tf.range(width) == 0, forced_log_probs, IMPOSSIBLE)
+        log_probs = tf.where(forced >= 0, padded_log_probs, log_probs)
         ids = tf.where(forced >= 0, forced, ids)
 
         log_probs += state.live_log_probs[:, :, None]
-        flat = [-1, beam_size * width]
-        log_probs, places = tf.math.top_k(tf.reshape(log_probs, flat), 2 * beam_size)
-        return log_probs, places // width, tf.gather(tf.reshape(ids, flat), places, batch_dims=1)
+        shape = [-1, beam_size * width]
+        log_probs, places = tf.math.top_k(tf.reshape(log_probs, shape), 2 * beam_size)
+        return log_probs, places // width, tf.gather(tf.reshape(ids, shape), places, batch_dims=1)
 
     def _update_finished(
         self, state: State, end_log_probs: tf.Tensor, parents: tf.Tensor, index: tf.Tensor
@@ -123,7 +123,7 @@ class BeamSearch:
     def _is_done(
         self, live_log_probs: tf.Tensor, finished_scores: tf.Tensor, max_lengths: tf.Tensor
     ) -> tf.Tensor:
-        """Returns bool [B]: no live hypothesis can become better than the worst finished one."""
+        """Returns bool [B]: whether no live hypothesis can still beat the worst finished one."""
         if self.beam_size == 1:
             return finished_scores[:, 0] > IMPOSSIBLE
         bound = live_log_probs[:, 0] / length_penalty(tf.cast(max_lengths, tf.float32), self.alpha)
@@ -164,8 +164,8 @@ def top_symbols(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     return tf.reshape(best, shape), tf.reshape(ids, shape)
 
 
-# TensorFlow's default differs under XLA and between devices.
-_ALGORITHM = "philox"
+# TensorFlow's default generator differs under XLA and between devices.
+_RANDOM_ALGORITHM = "philox"
 # Bits of a random integer that make a number in [0, 1): as many as float32 holds exactly.
 _RANDOM_BITS = 23
 
@@ -249,11 +249,11 @@ class Sampling:
         random = tf.random.experimental
 
         def draw_bits(line_id: tf.Tensor) -> tf.Tensor:
-            seed = random.stateless_fold_in([self.seed, 0], line_id, _ALGORITHM)
-            seed = random.stateless_fold_in(seed, index, _ALGORITHM)
+            seed = random.stateless_fold_in([self.seed, 0], line_id, _RANDOM_ALGORITHM)
+            seed = random.stateless_fold_in(seed, index, _RANDOM_ALGORITHM)
             shape, integers = [self.num_hypotheses], dict(minval=None, maxval=None, dtype=tf.int32)
-            # Integers: XLA and TensorFlow's kernel convert the same bits to different floats.
-            return tf.random.stateless_uniform(shape, seed, **integers, alg=_ALGORITHM)
+            # Draw integers: XLA and TensorFlow's kernel convert the same bits to different floats.
+            return tf.random.stateless_uniform(shape, seed, **integers, alg=_RANDOM_ALGORITHM)
 
         bits = tf.map_fn(draw_bits, line_ids, fn_output_signature=tf.int32)
         bits = tf.bitwise.bitwise_and(bits, 2**_RANDOM_BITS - 1)
@@ -261,9 +261,9 @@ class Sampling:
 
 
 def _index_at(probabilities: tf.Tensor, quantile: tf.Tensor) -> tf.Tensor:
-    """Returns the index where the sum of probabilities [B, K, C] passes a quantile [B, K, 1].
+    """Returns the index where the running sum of `probabilities` passes a quantile [B, K, 1].
 
-    The probability at the index is above 0.
+    The probabilities are [B, K, C]; the one at the index is above 0.
     """
     is_possible = probabilities > 0
     cumulative = tf.cumsum(probabilities, axis=2)
@@ -274,7 +274,7 @@ def _index_at(probabilities: tf.Tensor, quantile: tf.Tensor) -> tf.Tensor:
     return tf.minimum(first, tf.reduce_max(tf.where(is_possible, indices, 0), axis=2))
 
 
-# A long word has very many spellings; a search never chooses those with many pieces.
+# A long word has very many spellings; a search never chooses one with many pieces.
 _MAX_SPELLINGS = 1000
 _MAX_CHARACTERS = 100  # limit for a phrase
 _MAX_SEQUENCES = 100_000  # Each is compared with every hypothesis at every position.
@@ -363,5 +363,5 @@ def _spellings(text: str, pieces: dict[str, int]) -> list[tuple[int, ...]]:
             for ending in spellings[end]
         )
         spellings[start] = heapq.nsmallest(_MAX_SPELLINGS, candidates, key=len)
-        spellings.pop(start + longest, None)  # No remaining piece reaches so far.
+        spellings.pop(start + longest, None)  # No piece that starts earlier reaches that far.
     return spellings[0]

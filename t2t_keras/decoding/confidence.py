@@ -20,9 +20,9 @@ class Confidence:
     """Probabilities of a translation, from 0 to 1.
 
     Attributes:
-      words: probability of each word (as `split_words` counts) given the words before it: the
-        product over its pieces.
-      whole: geometric mean over all tokens, with the end of sentence; 1 without tokens.
+      words: probability of each word (as `split_words` counts) given the words before it; it
+        is the product over the pieces of the word.
+      whole: geometric mean over all tokens, end of sentence included; 1 without tokens.
     """
 
     words: tuple[float, ...] = ()
@@ -65,7 +65,7 @@ def confidences(
         restored_numbers = restored_word_ranges(texts[index], prepared[number].restore)
         probability = 1.0
         for word, numbers in enumerate(restored_numbers):
-            # One piece of a tensor2tensor vocabulary may span words: the later get its probability.
+            # A tensor2tensor piece may span words: the later words get the piece's probability.
             probability = by_word.get(word, probability)
             probabilities[number] += [probability] * len(numbers)
         tokens[number] += log_probs.tolist()
@@ -90,7 +90,7 @@ def _parts(line: Line, translation: Translation) -> Iterator[tuple[np.ndarray, s
 
 
 def _word_probabilities(pieces: Sequence[str], log_probs: np.ndarray) -> dict[int, float]:
-    """Returns, by its number, the probability of each word in which a piece starts."""
+    """Returns the probability of each word in which a piece starts, by the word's number."""
     sums: dict[int, float] = {}
     for number, log_prob in zip(word_numbers(pieces), log_probs.tolist(), strict=False):
         if number is not None:

@@ -158,7 +158,7 @@ def length_penalty(length: Any, alpha: Any) -> Any:
     return ((5 + length) / 6) ** alpha
 
 
-# Other names of settings in tensor2tensor.
+# tensor2tensor's names for settings, and the names here.
 _RENAMED = {
     "batch_size": "batch_tokens, and counts tokens, not sentences",
     "sampling_temp": "temperature",

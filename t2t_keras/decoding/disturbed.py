@@ -53,26 +53,26 @@ def translate_disturbed(
       provenance: see `translate_file`.
       kinds: names of augmentations.
       inputs: see `translate_file`.
-      write_manifest: see `translate_file`; for the undisturbed text.
+      write_manifest: see `translate_file`; only for the undisturbed text.
       result_files: files that the caller adds results to, which no output may replace.
 
     Raises:
       UserError: as `disturb` and `translate_file`.
     """
-    texts = {"": (str(source), str(reference), str(output))}
+    paths_by_kind = {"": (str(source), str(reference), str(output))}
     for kind in kinds:
         name = f"{output}.{kind}"
-        texts[kind] = f"{name}.source", f"{name}.reference", name
+        paths_by_kind[kind] = f"{name}.source", f"{name}.reference", name
     record_file = Path(f"{output}.disturbed.json")
-    text_paths = [path for kind in kinds for path in texts[kind]]
-    check_outputs([source, reference, *inputs], [*text_paths, record_file], result_files)
+    disturbed_paths = [path for kind in kinds for path in paths_by_kind[kind]]
+    check_outputs([source, reference, *inputs], [*disturbed_paths, record_file], result_files)
     files = {"source": sha256_of(Path(source)), "reference": sha256_of(Path(reference))}
     made_from = as_json({**files, **provenance, **translation_settings(translator)})
     keys, is_continued = ("made_from", "done"), record_file.exists()
     record = read_json(record_file, "Delete it.", keys) if is_continued else {}
     done_before = record["done"] if record.get("made_from") == made_from else ()
     sides, done_kinds = (read_text(Path(source)), read_text(Path(reference))), []
-    for kind, paths in texts.items():
+    for kind, paths in paths_by_kind.items():
         if kind:
             for path, side in zip(paths, disturb(kind, *sides), strict=False):
                 write_atomically(Path(path), "".join(f"{line}\n" for line in side).encode())

@@ -37,7 +37,7 @@ class Engine(abc.ABC):
     """A model or an ensemble, with the search that the settings request.
 
     Ids are int32 arrays of any length, each with its end of sentence. Generators yield
-    pairs of an input's index and its result, in any order.
+    pairs (index of an input, result), in any order.
 
     Attributes:
       config: the settings.
@@ -65,7 +65,7 @@ class Engine(abc.ABC):
         """
 
     def with_all_hypotheses(self) -> "Engine":
-        """Returns an engine that returns the whole beam; this one if it does so or samples."""
+        """Returns an engine that returns the whole beam; this one if it does, or samples."""
         return self
 
     @abc.abstractmethod
@@ -85,8 +85,8 @@ class Engine(abc.ABC):
         The end of sentence and padding are excluded.
 
         Args:
-          source: ids with their end.
-          prefix: ids without an end.
+          source: ids with an end of sentence.
+          prefix: ids without an end of sentence.
           count: maximum number of symbols to return.
         """
 
@@ -100,7 +100,7 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def check_attention(self) -> None:
-        """Raises `UserError` if the engine has no `attention`."""
+        """Raises `UserError` if the engine does not support `attention`."""
 
     @abc.abstractmethod
     def attention(self, sources: Ids, targets: Ids) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
@@ -113,8 +113,8 @@ _LENGTH_STEP = 16
 # More parallel batches need more memory, and save little time.
 _MAX_BATCHES_AT_ONCE = 8
 
-# Minimum source tokens of a batch that is split to use all cores: every batch reads all weights at
-# each position.
+# If batches are made smaller to use all cores, they keep at least this number of source tokens:
+# every batch reads all weights at each position.
 _MIN_SPLIT_TOKENS = 128
 
 
@@ -128,7 +128,7 @@ def batches_at_once(config: DecodeConfig) -> int:
 def batches_by_length(
     lengths: Mapping[Key, int], config: DecodeConfig, at_once: int
 ) -> list[list[Key]]:
-    """Divides keys into batches of similar length.
+    """Divides the keys of `lengths` into batches of similar length.
 
     The longest come first, so that a lack of memory shows at the start. A batch has at most
     `batch_tokens` with padding; a longer sequence has its own batch. There are at least `at_once`

@@ -28,7 +28,7 @@ from t2t_keras.training.cost import hardware_name
 # Lines whose attention weights are in memory together. Weights grow with the square of the length:
 # 512 pieces, translated to 512 pieces by the base model, take 150 MB.
 _ATTENTION_LINES = 8
-_BLANK = np.array([EOS_ID], np.int32)
+_BLANK_IDS = np.array([EOS_ID], np.int32)
 
 
 def translate_file(
@@ -222,8 +222,8 @@ def score_file(
     of tokens with the end of sentence, its perplexity, and the log-probability of each token.
     Prints the log-probability per token and the perplexity of the whole file.
 
-    Lines of `pairs` are "source<tab>translation". For files, `provenance` and errors see
-    `translate_file`.
+    Lines of `pairs` are "source<tab>translation". `translate_file` describes the files,
+    `provenance` and the errors.
     """
 
     def score(
@@ -270,7 +270,7 @@ def decodes_name(text: str, config: DecodeConfig, engine: str = "") -> str:
 
 
 def first_hypotheses(path: str | Path, settings: Mapping[str, Any]) -> list[str]:
-    """Returns the best translations in a file of `translate_file`; `settings` made them."""
+    """Returns the best translations in a file that `translate_file` wrote with `settings`."""
     lines = read_text(Path(path))
     has_columns = settings.get("return_beams") or settings.get("write_beam_scores")
     return [line.partition("\t")[0] for line in lines] if has_columns else lines
@@ -312,9 +312,9 @@ def translate_interactively(
 def attention_records(
     translator: Translator, lines: Sequence[str], translations: Sequence[Translation]
 ) -> Iterator[bytes]:
-    """Yields a record for each line: five NumPy arrays, the attention for its best translation.
+    """Yields the attention for each line and its best translation, as five NumPy arrays.
 
-    They are the pieces of the preprocessed and cut source; the pieces of its translation; and the
+    They are the pieces of the preprocessed and cut source; the pieces of the translation; and the
     weights `encoder`, `decoder` and `cross` of `AttentionWeights`. A blank line has only the ends
     of sentence. To read a line's record from an open file:
 
@@ -325,7 +325,7 @@ def attention_records(
     for start in range(0, len(lines), _ATTENTION_LINES):
         chunk = slice(start, start + _ATTENTION_LINES)
         prepared = translator.prepare(lines[chunk])
-        sources = [line.parts[0].ids if line.parts else _BLANK for line in prepared]
+        sources = [line.parts[0].ids if line.parts else _BLANK_IDS for line in prepared]
         outputs = [
             line.hide(translation.text)
             for line, translation in zip(prepared, translations[chunk], strict=True)

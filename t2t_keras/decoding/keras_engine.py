@@ -87,7 +87,7 @@ class KerasEngine(Engine):
         self.models = ensemble.models
         self.batches_at_once = _batches_at_once(config)
         self._set_config(config)
-        # One graph per function, for all shapes, so that none computes what another one returns.
+        # One graph per function, for all shapes, so that no graph computes the result of another.
         pair_graph = functools.partial(tf.function, input_signature=[_IDS, _IDS], autograph=False)
         self._log_probs = pair_graph(ensemble.log_probs)
         self._coverage_penalties = pair_graph(ensemble.coverage_penalties)
@@ -308,8 +308,8 @@ class BackgroundXlaSearch:
 
     def __init__(self, ensemble: "Ensemble", config: DecodeConfig, constraints: Constraints):
         self.search = Search(ensemble, dataclasses.replace(config, xla=True), constraints)
-        # XLA caches code by a name with a running number of TensorFlow's functions. Traced here,
-        # the function has the same number in the next process, and so finds its code.
+        # XLA caches code by a name with the TensorFlow function's running number. If traced here,
+        # the function gets the same number in the next process, which then finds the code.
         self.search.graph.get_concrete_function()
         self._threads: dict[tuple, threading.Thread] = {}
         self._compiled_shapes: set[tuple] = set()
@@ -318,7 +318,7 @@ class BackgroundXlaSearch:
     def __call__(
         self, source: np.ndarray, prefixes: np.ndarray, numbers: np.ndarray
     ) -> Hypotheses | None:
-        """Returns the hypotheses of a sentence [1, S] of up to `MAX_COMPILED_LENGTH`, or None."""
+        """Returns the hypotheses for a sentence [1, S]; None if it is too long or not compiled."""
         arguments = source, prefixes, numbers
         if source.shape[1] > MAX_COMPILED_LENGTH:
             return None
@@ -352,7 +352,7 @@ class Ensemble:
     the source.
 
     Raises:
-      UserError: there is no model, or they have different vocabularies or self-attention radii.
+      UserError: there is no model, or the models differ in vocabulary or self-attention radius.
     """
 
     def __init__(self, models: Sequence, with_coverage: bool = False):
@@ -372,7 +372,7 @@ class Ensemble:
                 )
 
     def check_ids(self, source: np.ndarray, target: np.ndarray | None = None) -> None:
-        """Raises `UserError` if ids, of any shape, are not in their vocabulary."""
+        """Raises `UserError` if ids, of any shape, are not in the vocabulary."""
         size = self.models[0].vocab_size
         source_size = getattr(self.models[0], "source_vocab_size", None) or size
         for ids, vocab_size in ((source, source_size), (target, size)):
@@ -483,7 +483,7 @@ class Ensemble:
 def alignment_layer(layers: int) -> int:
     """Returns the number, from 0, of the decoder layer whose attention aligns words best.
 
-    That is the layer before the last (Garg et al., 2019). Of two layers it is the last: the first
-    one's queries know nothing of the source (experiments/nested_markup/nested_fragments.py).
+    That is the layer before the last (Garg et al., 2019). Of two layers it is the last: queries of
+    the first do not depend on the source (experiments/nested_markup/nested_fragments.py).
     """
     return layers - 2 if layers > 2 else layers - 1

@@ -63,7 +63,7 @@ class Shard:
         return f"{self.number}/{self.count}"
 
     def lines(self, total: int) -> range:
-        """Returns the numbers (from 0) of its lines; shards differ by at most one line."""
+        """Returns the numbers (from 0) of its lines; sizes of shards differ by at most one."""
         return range(total * (self.number - 1) // self.count, total * self.number // self.count)
 
     def path(self, file: str | Path) -> str:
@@ -103,7 +103,7 @@ def run_line_job(
       lines_at_once: number of lines that `work` gets per call.
       shard: the part of a file to read; its lines keep their numbers in the file.
       manifest: written next to the first output, for `read_manifest`, together with the provenance
-        and, unless the job was interrupted, its seconds.
+        and, unless the job was interrupted, the seconds it took.
 
     Raises:
       UserError: a file cannot be read or written, a line is not UTF-8, another process writes the
@@ -160,9 +160,9 @@ def read_manifest(output: Path) -> dict[str, Any]:
 def resolve_outputs(
     inputs: Sequence[str | Path], outputs: Mapping[str, str | Path]
 ) -> dict[str, Path]:
-    """Checks the files of a job; returns the files to write, the targets of links.
+    """Checks the files of a job; returns the files to write, with links followed.
 
-    No output, nor the record next to the first one, may replace a file of a folder that is read.
+    Neither an output nor the record next to the first one may replace an input or a needed file.
 
     Raises:
       UserError: an input cannot be read, an output must not be written (see `check_outputs`), or
@@ -211,7 +211,7 @@ class _Outputs:
         self.lines_done, self.counts = 0, Counter[str]()
 
     def open(self) -> None:
-        """Opens the outputs; restores files to the state of the record."""
+        """Opens the outputs; restores files to the recorded state."""
         for name, path in self._paths.items():
             self._files[name] = self._open_stream() if self._is_stream else _open_locked(path)
         if not self._is_stream:
@@ -227,7 +227,7 @@ class _Outputs:
             raise self._write_error(error) from error
 
     def _restore(self) -> None:
-        """Restores the state of the record; starts over if a file has lost lines."""
+        """Restores the recorded state; starts over if a file has lost lines."""
         path, sizes = _record_path(self._main), dict[str, int]()
         nonempty_outputs = [self._paths[name] for name, file in self._files.items() if _size(file)]
         if nonempty_outputs and not path.exists():

@@ -165,7 +165,7 @@ class Line:
         return self.steps[-1].text if self.steps else self.source
 
     def hide(self, output: str, after: int = -1) -> str:
-        """Undoes `restore`, by all stages or only by those after number `after`."""
+        """Undoes `restore`, for all stages or only for the stages after number `after`."""
         for step in self.steps[after + 1 :]:
             output = step.hide(output)
         return output
@@ -222,7 +222,7 @@ class Part:
     notes: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def costs(self, num_hypotheses: int | None = None) -> list[tuple[float, ...]]:
-        """Returns for each of the first hypotheses, or of all, a tuple with its cost per stage."""
+        """Returns the cost per stage of each hypothesis, or of the first `num_hypotheses`."""
         source = self.source
         outputs = [hypothesis.text for hypothesis in self.hypotheses[:num_hypotheses]]
         columns: list[Sequence[float]] = []
@@ -413,7 +413,7 @@ class Searcher(Protocol):
         """Finds hypotheses of parts, mended by the first `num_stages` stages."""
 
     def align_parts(self, parts: Sequence[Part], outputs: Sequence[str]) -> list[Alignment]:
-        """Returns the pairs of aligned words of each part and its output."""
+        """Returns, for each part, pairs (number of a source word, number of an output word)."""
 
 
 class Draft:
@@ -470,11 +470,11 @@ class Draft:
         self.part.notes[self._name] = note
 
     def costs(self) -> tuple[float, ...]:
-        """Returns the costs of the first output for the previous stages."""
+        """Returns the costs that the previous stages assign to the first output."""
         return self.part.costs(1)[0][: self._stage]
 
     def with_prefix(self, prefix: np.ndarray) -> "Draft":
-        """Returns a draft of the same part without hypotheses, whose outputs begin with ids."""
+        """Returns a draft of the part, without hypotheses; outputs must begin with `prefix`."""
         part = dataclasses.replace(self.part, prefix=prefix, hypotheses=[], rank=0, notes={})
         return Draft(part, self._stage, self._name)
 

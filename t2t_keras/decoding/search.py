@@ -19,7 +19,7 @@ IMPOSSIBLE = -float("inf")
 BOUNDARY = -2
 _ANY = -1  # Any symbol.
 
-# XLA compiles for each shape, so there should be few.
+# XLA compiles for each shape, so there should be few shapes.
 _MIN_XLA_SLOTS = 128  # Slots of the past: this number, doubled as often as needed.
 _MIN_XLA_LENGTH = 64  # Maximum output length, likewise.
 _XLA_SHRINK_FACTOR = 4  # Finished sentences are dropped when at most one in four is unfinished.
@@ -64,7 +64,7 @@ class Constraints:
     def mask_forbidden(self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
         """Returns logits [B, K, V] with -inf for symbols that would complete a forbidden sequence.
 
-        The symbols before `index`, int32 [], are those of live_ids, int32 [B, K, L].
+        `live_ids`, int32 [B, K, L], has the symbols before `index`, int32 [].
         """
         if not self.forbidden:
             return logits
@@ -122,7 +122,7 @@ Step = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, Cache], StepResult]
 class Hypotheses(NamedTuple):
     """The results: best first for beam search, in the order of the draws for sampling.
 
-    If there are fewer than N, the others have scores of -inf and only padding as ids.
+    If there are fewer than N, the missing ones have scores of -inf and only padding as ids.
     """
 
     ids: tf.Tensor  # int32 [B, N, L], with the end of sentence, then padding; L = number of steps
@@ -135,10 +135,10 @@ class State(NamedTuple):
     live_ids: tf.Tensor  # int32 [B, K, L], padding from the next position on
     previous_ids: tf.Tensor  # int32 [B, K], the last of live_ids
     live_log_probs: tf.Tensor  # float32 [B, K], ordered as `Hypotheses`; -inf = no hypothesis
-    valid_slots: tf.Tensor  # bool [B, K, slots], those of each live hypothesis's positions
+    valid_slots: tf.Tensor  # bool [B, K, slots], the slots of each live hypothesis's positions
     coverage: tf.Tensor  # float32 [B, K, S], each live hypothesis's sum of `StepResult.attention`
     finished_ids: tf.Tensor  # int32 [B, N, L]
-    finished_scores: tf.Tensor  # float32 [B, N], ordered likewise; -inf = no hypothesis
+    finished_scores: tf.Tensor  # float32 [B, N], ordered as `Hypotheses`; -inf = no hypothesis
 
 
 class Rule(Protocol):
@@ -174,9 +174,9 @@ class _Sentences(NamedTuple):
 class SearchLoop:
     """Decodes sentences until each is done.
 
-    Keys and values of a position are written once, to the slot of the position and of the
-    hypothesis's rank in the beam, and are never moved. When hypotheses change ranks, only the table
-    of valid slots changes. After every block of positions, slots that no live hypothesis needs are
+    Keys and values of a position are written once, to the slot for the position and for the rank of
+    the hypothesis in the beam, and are never moved. When hypotheses change ranks, only the table of
+    valid slots changes. After every block of positions, slots that no live hypothesis needs are
     dropped, and so are finished sentences.
 
     Attributes:

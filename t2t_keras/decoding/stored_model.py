@@ -50,7 +50,7 @@ class StoredModel(abc.ABC):
     @property
     @abc.abstractmethod
     def run_config(self) -> RunConfig:
-        """The config of the run that trained it."""
+        """The config of the run that trained the model."""
 
     @property
     @abc.abstractmethod
@@ -158,7 +158,7 @@ def unloaded_engine(
     ensemble: Sequence[str | Path] = (),
     forbidden: Sequence[str] = (),
 ) -> "KerasEngine":
-    """Returns an engine of a run, with the first model's weights not loaded yet.
+    """Returns an engine for a run; the weights of the first model are not loaded yet.
 
     Raises:
       UserError: see `Translator.from_run`.

@@ -77,7 +77,7 @@ class PairScore:
 
     @property
     def perplexity(self) -> float:
-        """Per token; 1 is certain."""
+        """Perplexity per token; 1 = certain."""
         return perplexity(self.log_prob / len(self.token_log_probs))
 
 

@@ -55,8 +55,8 @@ class Translator:
 
     Args:
       models: a `Transformer`, or an object with its methods for encoding, decoding step by step
-        and scoring; a list of models is an ensemble, whose probability is the mean of theirs. Or an
-        `Engine` with its own models and settings.
+        and scoring; a list of models is an ensemble, whose probability is the mean over models. Or
+        an `Engine` with its own models and settings.
       tokenizer: the vocabulary that the models were trained with.
       config: decoding settings.
       forbidden: words or phrases that no translation may contain, see `forbidden_sequences`.
@@ -181,14 +181,14 @@ class Translator:
 
         Args:
           lines: the source text.
-          prefixes: required beginning of each translation; "" = none. Blank lines ignore theirs.
+          prefixes: required beginning of each translation; "" = none. Ignored for blank lines.
 
         Raises:
           UserError: a line is not valid text, the numbers of prefixes and lines differ, no
             translation is possible under the constraints, or the model computes NaN.
         """
         if prefixes is not None:
-            check_equal_counts(lines, prefixes, "prefix, which may be blank,")
+            check_equal_counts(lines, prefixes, "prefix (which may be blank)")
         return list(self.translate_stream(lines, prefixes))
 
     def translate_stream(
@@ -204,7 +204,7 @@ class Translator:
           lines: the source text.
           prefixes: see `translate`.
           first_number: number of the first line, which the draws of sampling depend on.
-          progress: takes the number of lines, or sentences of split ones, done since the last call.
+          progress: takes the number of lines (for split lines, sentences) done since the last call.
 
         Raises:
           UserError: as `translate`.
@@ -218,8 +218,8 @@ class Translator:
             )
             if prefixes is not None and len(chunk_prefixes) < len(chunk):
                 raise UserError(
-                    f"Expected a prefix, which may be blank, for each of at least "
-                    f"{first_number + len(chunk)} lines, got {first_number + len(chunk_prefixes)}.",
+                    f"Got {first_number + len(chunk_prefixes)} prefixes for at least "
+                    f"{first_number + len(chunk)} lines. Give one per line; it may be blank.",
                     code="unequal_counts",
                 )
             prepared = self.prepare(chunk, chunk_prefixes, first_number)
@@ -250,7 +250,7 @@ class Translator:
 
         Args:
           parts: parts of prepared lines.
-          num_stages: number of stages; None = all.
+          num_stages: number of stages that mend; None = all.
           progress: takes the number of parts done since the last call.
         """
         self._search_in_batches(self.engine, parts, progress)
@@ -356,7 +356,7 @@ class Translator:
     def attention_of_ids(
         self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
     ) -> list[AttentionWeights]:
-        """`attention` for ids, int32 arrays of any length that end in the end of sentence."""
+        """Returns the `attention` for ids: int32 arrays of any length, each with its EOS."""
         weights = dict(self.engine.attention(sources, targets))
         source_pieces, target_pieces = self.tokenizer.source.pieces, self.tokenizer.pieces
         return [
@@ -373,8 +373,8 @@ class Translator:
 
         A word is aligned with the source word that the model attends to most, unless the problem
         chooses otherwise (see `Problem.align`). The attention is the mean over the models and over
-        the heads of the layer before the last, or of the last of two layers. Words that were cut
-        off are never aligned.
+        the heads of the layer before the last, or of the last layer if there are only two. Words
+        that were cut off are never aligned.
 
         Args:
           lines: the source text.
@@ -440,7 +440,7 @@ class Translator:
 def translate_and_score(
     translator: Translator, sources: Sequence[str], references: Sequence[str]
 ) -> tuple[Score, list[str]]:
-    """Translates sources; returns the score by the translator's problem, and the translations."""
+    """Translates sources, scores the translations by `Problem.score`, and returns both."""
     translations = translator.translate(sources)
     lines = [one_line(translation.text) for translation in translations]
     alignments = [translation.alignment for translation in translations]

@@ -128,6 +128,6 @@ def piece_bytes(piece: str) -> bytes:
 
 
 def restored_word_ranges(text: str, restore: Callable[[str], str]) -> list[range]:
-    """Returns, for each word of an output, the numbers of its words after `restore`."""
+    """Returns, for each word of an output, the numbers of the words that `restore` makes of it."""
     counts = [count_words(restore(word.decode("utf-8"))) for word in text.encode().split()]
     return list(map(range, itertools.accumulate([0, *counts]), itertools.accumulate(counts)))

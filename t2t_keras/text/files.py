@@ -73,7 +73,7 @@ def read_lines(path: Path) -> Iterator[bytes]:
 
 
 def read_span(path: Path, offset: int, count: int) -> Iterator[bytes]:
-    r"""Yields `count` lines from an offset of `line_offsets`, without their "\n" or "\r\n"."""
+    r"""Yields `count` lines from a byte offset of `line_offsets`, without "\n" or "\r\n"."""
     with path.open("rb") as file:
         file.seek(offset)
         for line in itertools.islice(file, count):
@@ -81,7 +81,7 @@ def read_span(path: Path, offset: int, count: int) -> Iterator[bytes]:
 
 
 def lines_of(stream: BinaryIO, name: Path | str = "the input") -> Iterator[bytes]:
-    r"""Yields the lines of a stream in UTF-8, without their "\n" or "\r\n" and byte order mark.
+    r"""Yields a stream's lines as UTF-8 without a byte order mark, each without "\n" or "\r\n".
 
     Raises:
       UserError: a line is longer than `MAX_LINE_BYTES`, or UTF-16 is truncated or has no byte order
@@ -107,7 +107,7 @@ def raw_lines(stream: BinaryIO, name: Path | str) -> Iterator[bytes]:
             lambda limit: text.readline(limit).encode("utf-8", "surrogatepass"), name
         )
     finally:
-        text.detach()  # Otherwise it closes the stream.
+        text.detach()  # Otherwise the wrapper closes the stream.
 
 
 def _is_utf16(stream: io.BufferedReader, name: Path | str) -> bool:
@@ -115,12 +115,12 @@ def _is_utf16(stream: io.BufferedReader, name: Path | str) -> bool:
     head = stream.peek(_PEEKED_BYTES)[:_PEEKED_BYTES]
     if head.startswith(_UTF16_MARKS):
         return True
-    # In UTF-16 every second byte of most characters is NUL.
+    # In UTF-16, one of the two bytes of most characters is NUL.
     fewer_nuls, more_nuls = sorted((head[0::2].count(0), head[1::2].count(0)))
     if len(head) >= 8 and fewer_nuls == 0 and more_nuls > len(head) / 4:
         raise UserError(
-            f"{name}: expected UTF-8, got what looks like UTF-16 without a byte order mark. "
-            f"Convert it: iconv -f UTF-16LE -t UTF-8 (or UTF-16BE).",
+            f"{name}: expected UTF-8, but this looks like UTF-16 without a byte order mark. "
+            f"Convert it with iconv -f UTF-16LE -t UTF-8, or with UTF-16BE instead of UTF-16LE.",
             code="not_utf8",
         )
     return False

@@ -67,7 +67,7 @@ def read_text_file(
 
 
 def _columns(lines: Iterable[bytes], name: str) -> Iterator[tuple[bytes, bytes]]:
-    """Yields source and target of every line; both are empty if it does not have two columns."""
+    """Yields source and target of every line; both are empty unless it has two columns."""
     num_pairs, num_unusable, first_fault = 0, 0, ""
     for number, line in enumerate(lines, 1):
         columns = line.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
@@ -159,11 +159,11 @@ _XML_LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
 
 
 class _Units:
-    """Target of an XML parser that collects the texts of translation units."""
+    """Collects the texts of translation units as the target of an XML parser."""
 
     def __init__(self, keep_lines: bool):
         self._normalize_text = str if keep_lines else one_line
-        # Texts of units by language code, such as "en-gb"; of a repeated language, the first.
+        # Texts of units by language code, such as "en-gb"; for a repeated language, the first.
         self.complete_units: list[dict[str, str]] = []
         self._texts: dict[str, str] = {}
         self._language = ""
@@ -173,7 +173,7 @@ class _Units:
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         tag = tag.rpartition("}")[2]
         if self._parts is not None:
-            # All inline tags except `hi` (bpt, ept, it, ph, ut) hold code.
+            # All inline tags but `hi` hold code: bpt, ept, it, ph and ut.
             self._code_depth += bool(self._code_depth or tag != "hi")
         elif tag == "tu":
             self._texts = {}
@@ -201,7 +201,7 @@ class _Units:
 def translation_units(
     stream: BinaryIO, name: str, languages: tuple[str, str], keep_lines: bool = False
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yields source and target of every unit of TMX; a missing side is empty.
+    """Yields (source, target) for each translation unit of a TMX file; a missing side is empty.
 
     Args:
       stream: the content.
@@ -218,7 +218,7 @@ def translation_units(
     units = _Units(keep_lines)
     parser = DefusedXMLParser(target=units)
     codes: set[str] = set()
-    num_complete = size = 0  # Bytes since the last complete unit.
+    num_complete = size = 0  # `size` counts bytes since the last complete unit.
     try:
         while block := stream.read(_TMX_BLOCK_BYTES):
             parser.feed(block)

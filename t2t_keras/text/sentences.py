@@ -23,9 +23,9 @@ _STOPS = ".!?\u2026\u3002\uff01\uff1f\uff0e\uff61\u061f\u06d4\u0964\u0965\u1362\
 _UNSPACED_ENDS = frozenset("\u3002\uff01\uff1f\uff0e\uff61\u300d\u300f\uff09\u201d")
 # Stops that divide sentences even without a space after them.
 _DIVIDING_STOPS = _UNSPACED_ENDS | frozenset("\u06d4\u0964\u0965\u1362\u104b\u17d4")
-# Stops that sentencex does not know, replaced by ones that it knows.
-_LATIN = r"[\dA-Za-z\uff10-\uff5a]"
-_POINT = re.compile(rf"(?<={_LATIN})\uff0e(?={_LATIN})")  # A full-width point, as in 3.5.
+_LATIN_OR_DIGIT = r"[\dA-Za-z\uff10-\uff5a]"
+_POINT = re.compile(rf"(?<={_LATIN_OR_DIGIT})\uff0e(?={_LATIN_OR_DIGIT})")  # Full-width, as in 3.5.
+# Stops that sentencex does not know -> stops that it knows.
 _KNOWN_STOPS = str.maketrans(
     {"\u2026": ".", "\uff0e": "\u3002", "\uff61": "\u3002", "\u17d4": "\u104b"}
 )
@@ -74,7 +74,7 @@ def sentence_splitter(language: str) -> Callable[[str], list[str]]:
 
 def _split_line(segment: Callable[[str], list[str]], line: str) -> list[str]:
     """Splits a line by `segment`, part by part, since `segment` takes quadratic time."""
-    # sentencex cannot read some spaces of several bytes.
+    # sentencex cannot read some multi-byte spaces.
     plain = _POINT.sub(",", _SPACES.sub(" ", line)).translate(_KNOWN_STOPS)
     notes = [match.span() for match in _NOTES.finditer(line)]
     plain = _remove_spans(plain, notes)
@@ -93,7 +93,7 @@ def _split_line(segment: Callable[[str], list[str]], line: str) -> list[str]:
 
 
 def _remove_spans(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Returns a text without some spans of it."""
+    """Removes the spans (start, end) from a text."""
     starts, ends = zip(*spans, strict=True) if spans else ((), ())
     gaps = zip((0, *ends), (*starts, len(text)), strict=True)
     return "".join(text[start:end] for start, end in gaps)
@@ -120,7 +120,7 @@ def _segment(segment: Callable[[str], list[str]], text: str) -> list[str]:
 
 
 def _split_at(line: str, ends: Iterable[int]) -> list[str]:
-    """Splits a line at the ends after white space or a dividing stop; README.Md stays whole."""
+    """Splits a line at `ends` that follow a space or dividing stop, so README.Md stays whole."""
     signs = ((end, line[end - 1 : end]) for end in ends)
     dividing_ends = (end for end, sign in signs if sign.isspace() or sign in _DIVIDING_STOPS)
     positions = sorted({0, *dividing_ends, len(line)})

@@ -1,6 +1,6 @@
 """Sources of text: downloads, archives, formats, and data sets of tensorflow-datasets.
 
-They are converted to plain text, which can be read from any position, in
+All are converted to plain text, which can be read from any position, in
 `<tmp_dir>/plain_text/<file>.<fingerprint>/`, where "%2F" replaces "/" in the name of the file.
 
 tensorflow-datasets is used only if its files are present: without a network it would try to
@@ -66,7 +66,7 @@ class SourceFile:
 
 
 def downloads(table: Path) -> dict[str, SourceFile]:
-    """Returns the files of a tab-separated table, whose heading names the fields, by name."""
+    """Reads a tab-separated table with a heading of field names; returns its files by name."""
     files = {}
     with table.open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(lines, delimiter="\t"):
@@ -81,7 +81,7 @@ class ParallelFiles:
 
     source: SourceFile
     target: SourceFile  # The same file if it (.tsv, .tmx) holds both languages.
-    languages: tuple[str, str] = ("", "")  # Their codes, needed if one file holds both.
+    languages: tuple[str, str] = ("", "")  # Codes of both sides; needed if one file holds both.
     swapped: bool = False  # Whether the first column of a .tsv is the target.
     corpus: str = ""  # Its name in `mix`; "" = the beginning of the source's name.
 
@@ -174,7 +174,7 @@ def _plain_pair(corpus: ParallelFiles | PreparedText, tmp_dir: Path) -> tuple[Pa
         lines, order = _read_lines(path, corpus.languages), -1 if corpus.swapped else 1
     else:
         return _plain_file(corpus.source, tmp_dir), _plain_file(corpus.target, tmp_dir)
-    folder = _make_folder(name, path, tmp_dir)
+    folder = _renew_folder(name, path, tmp_dir)
     columns = "-".join(corpus.languages[::order])
     source, target = (folder / f"{stem}.{columns}.{code}" for code in corpus.languages)
     _convert(path, [source, target][::order], lines)
@@ -185,7 +185,7 @@ def _plain_file(file: SourceFile, tmp_dir: Path) -> Path:
     path = tmp_dir / file.name
     if not file.members and is_plain(file.name) and not is_utf16(path):
         return path
-    plain = _make_folder(file.name, path, tmp_dir) / plain_name((*file.members, file.name)[0])
+    plain = _renew_folder(file.name, path, tmp_dir) / plain_name((*file.members, file.name)[0])
     if not file.members:
         _convert(path, [plain], _read_lines(path))
     return plain
@@ -209,13 +209,13 @@ def _write_lines(lines: Iterable[tuple[bytes, ...]], outputs: Sequence[BinaryIO]
 
 
 def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
-    """Writes the missing texts of an archive; each is named after its first member."""
+    """Writes an archive's missing texts, each to a file named after the first of its `members`."""
     path = tmp_dir / files[0].name
     plain = {file.members: _plain_file(file, tmp_dir) for file in files}
     plain = {names: path for names, path in plain.items() if not path.exists()}
     if not plain:
         return
-    # Members come in any order: `best` has the index in `names` of the best member so far.
+    # Members come in any order: `best[names]` is the index in `names` of the best one so far.
     best = {names: len(names) for names in plain}
     with (
         _replace_plain_files(plain.values(), path, files[0].size) as outputs,
@@ -247,9 +247,9 @@ def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
             )
 
 
-def _make_folder(name: str, path: Path, tmp_dir: Path) -> Path:
-    """Makes the folder of a file's plain text, and removes folders of the file's older versions."""
-    # One folder level, since the name may lead out of `tmp_dir`.
+def _renew_folder(name: str, path: Path, tmp_dir: Path) -> Path:
+    """Makes the folder for a file's plain text, and removes folders of the file's old versions."""
+    # A single folder level, since a name such as ../a leads out of `tmp_dir`.
     name = name.replace("%", "%25").replace("/", "%2F")
     status = path.stat()
     identity = f"{_READERS_VERSION} {name} {status.st_size} {status.st_mtime_ns}"
@@ -266,7 +266,7 @@ def _make_folder(name: str, path: Path, tmp_dir: Path) -> Path:
 def _replace_plain_files(
     plain: Iterable[Path], path: Path, expected_size: int | None = None
 ) -> Iterator[list[BinaryIO]]:
-    """Yields the plain files of `path`, open; replaces all or none. Errors name `path`."""
+    """Opens the plain files of `path` to write; replaces all or none. Errors name `path`."""
     try:
         with contextlib.ExitStack() as stack:
             yield [stack.enter_context(atomic_writer(output)) for output in plain]

@@ -1,6 +1,6 @@
 """Samples subwords as SentencePiece does, but reproducibly.
 
-SentencePiece's own generator gives other numbers in each process, even with the same seed.
+SentencePiece's own generator gives different numbers in each process, even with the same seed.
 """
 
 import array
@@ -19,16 +19,16 @@ from t2t_keras.special_ids import EOS_ID, SPACE, UNKNOWN_ID
 
 Draw = Callable[[], float]  # Returns a random number from 0 to 1.
 
-# Sizes of the caches of divisions and of the paths of words, some 50 MB each.
+# Maximum entries of the caches for divisions and for paths of words, some 50 MB each.
 _MAX_DIVISIONS, _MAX_WORDS = 1 << 17, 1 << 14
 # Longer words, such as lines without spaces, are rarely repeated, and not cached.
 _MAX_CACHED_LENGTH = 20
-# What a character without a piece scores beyond the lowest score, as in SentencePiece.
+# A character without a piece scores the lowest score of a piece plus this, as in SentencePiece.
 _UNKNOWN_PENALTY = -10.0
 
 
 class SubwordSampler:
-    """Draws divisions of text with a SentencePiece model.
+    """Divides text into subwords at random, with a SentencePiece model.
 
     Args:
       model: its `ModelProto`, of kind bpe or unigram.
@@ -65,11 +65,11 @@ class SubwordSampler:
         self._cached_paths = functools.lru_cache(_MAX_WORDS)(self._find_paths)
 
     def sample(self, lines: Sequence[str], seeds: Sequence[str]) -> list[np.ndarray]:
-        """Returns the ids of a random division of each line, drawn with the line's seed.
+        """Divides each line at random, as a function of the seed for the line.
 
-        The form is that of `Tokenizer.encode`.
+        Returns ids in the form of `Tokenizer.encode`.
         """
-        divide = self._divide if self.is_bpe or not self._nbest else self._choose
+        divide = self._divide if self.is_bpe or not self._nbest else self._draw_from_best
         encoded = []
         for line, seed in zip(lines, seeds, strict=True):
             ids = divide(line, random.Random(seed).random)
@@ -88,8 +88,8 @@ class SubwordSampler:
                 draw_words(self._word_pattern.findall(part), draw, ids)
         return ids
 
-    def _choose(self, line: str, draw: Draw) -> array.array:
-        """Draws from the likeliest divisions of a line, by their likelihoods to the power alpha."""
+    def _draw_from_best(self, line: str, draw: Draw) -> array.array:
+        """Draws one of the `nbest` likeliest divisions, weighted by likelihood ** sampling."""
         divisions = self._processor.nbest_encode(line, out_type=int, nbest_size=self._nbest)
         pieces = list(itertools.chain(*divisions))
         ids = array.array("i")
@@ -106,7 +106,7 @@ class SubwordSampler:
         return ids
 
     def _ids_of_piece(self, piece: str) -> array.array:
-        """Returns the id of a piece, or those of its bytes."""
+        """Returns the id of a piece, or the ids of its bytes."""
         if (piece_id := self._ids.get(piece)) is not None:
             return array.array("i", [piece_id])
         byte_pieces = (f"<0x{byte:02X}>" for byte in piece.encode())
@@ -138,7 +138,7 @@ class SubwordSampler:
             ids += word_ids
 
     def _merge(self, word: str, skipped: Collection[int]) -> tuple[array.array, int]:
-        """Merges, except at the tries in `skipped`; returns the ids and the number of tries."""
+        """Merges characters of a word, except at tries in `skipped`; returns (ids, num_tries)."""
         no_score, score_of = -math.inf, self._scores.get
         parts, num_tries, divisions = list(word), 0, {}
         scores = [
@@ -169,7 +169,7 @@ class SubwordSampler:
         return ids, num_tries
 
     def _draw_paths(self, words: Sequence[str], draw: Draw, ids: array.array) -> None:
-        """Adds ids by subword regularisation (Kudo, 2018): likelihoods to the power alpha."""
+        """Adds ids by subword regularisation (Kudo, 2018); weights are likelihood ** sampling."""
         for word in words:
             find = self._cached_paths if len(word) <= _MAX_CACHED_LENGTH else self._find_paths
             paths, end, reversed_ids = find(word), len(word), []
@@ -182,8 +182,8 @@ class SubwordSampler:
                 ids += piece
 
     def _find_paths(self, word: str) -> list[tuple[list[float], list[int], list[array.array]]]:
-        """Returns the possible last pieces up to each end: cumulative weights, starts, ids."""
-        log_sums = [0.0]  # Of the weights of all paths up to each end.
+        """Returns the pieces that may end at each position: cumulative weights, starts, ids."""
+        log_sums = [0.0]  # log(sum of the weights of all paths up to each end)
         paths: list[tuple[list[float], list[int], list[array.array]]] = [([], [], [])]
         for end in range(1, len(word) + 1):
             weights, starts, pieces = [], [], []

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 # Classes of vocabularies by the suffix of their files.
 TOKENIZERS = Registry("tokenizer", "t2t_keras.text.tokenizer")
 VOCABULARY_KINDS = ("bpe", "unigram", "char")
-# Size of the cache of words' ids, some 50 MB; a full cache is emptied.
+# Maximum words in the cache of ids, some 50 MB; a full cache is emptied.
 MAX_WORDS = 1 << 18
 
 _LINES_AT_ONCE = 1000
 _PRIVATE = re.compile(f"[{PRIVATE_USE}]")
-# Rarer characters are spelled in UTF-8 bytes: a stray line in another script must not fill the
-# vocabulary with characters seen once.
+# Share of the text whose characters become pieces. Rarer ones are spelled in UTF-8 bytes, so that
+# a stray line in another script does not fill the vocabulary with characters seen once.
 _CHARACTER_COVERAGE = 0.99995
 # Unigram training sums by thread, so the result depends on the number of threads.
 _TRAINING_THREADS = 16
@@ -158,7 +158,7 @@ class Tokenizer(abc.ABC):
 
     @functools.cached_property
     def source_vocab_size(self) -> int | None:
-        """Number of ids of the sources' own vocabulary; None if they share this one's ids.
+        """Number of ids of the vocabulary for sources; None if sources and targets share ids.
 
         Two models with the same pieces and ids may still divide text differently.
         """
@@ -182,7 +182,7 @@ class Tokenizer(abc.ABC):
         """Returns the ids of each line, read-only int32 [length], with EOS at the end."""
 
     def sampler(self, sampling: float, nbest: int = 0) -> SubwordSampler:
-        """Returns a sampler of divisions into subwords.
+        """Returns a sampler, which divides text into subwords at random.
 
         Args:
           sampling: `HParams.subword_sampling`, above 0.
@@ -397,9 +397,9 @@ class SentencePieceTokenizer(Tokenizer):
     def spell(self, other: "SentencePieceTokenizer") -> tuple[list[list[int]], int]:
         """Spells the pieces of another vocabulary in pieces of this one.
 
-        Pieces in both vocabularies, padding, EOS and unknown become one id. The text of other
-        pieces is encoded, without the space in front of lines. Other pieces without text, such as
-        control symbols or bytes, become unknown.
+        Pieces in both vocabularies, padding, EOS and unknown become one id. The text of any other
+        piece is encoded, without the space in front of lines; a piece without text, such as a
+        control symbol or a byte, becomes unknown.
 
         Returns:
           The ids of each piece, and the number of pieces that the vocabularies share.
