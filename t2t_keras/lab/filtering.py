@@ -245,8 +245,8 @@ def _write_scores(
         progress(len(lines))
         return {"scores": scores}, Counter()
 
-    first = next(iter(models.values()))
-    at_once = first.config.lines_at_once
+    first_model = next(iter(models.values()))
+    at_once = first_model.config.lines_at_once
     run_line_job(source, {"scores": output}, provenance, score, at_once, manifest={})
 
 
@@ -289,8 +289,8 @@ def _read_scores(path: Path, num_models: int) -> tuple[np.ndarray, dict[str, int
 
 def _best_pairs(scores: np.ndarray, keep: float) -> np.ndarray:
     """Returns which pairs are among the best, boolean [pairs]; earlier ones win ties."""
-    known = np.flatnonzero(~np.isnan(scores))
-    ranked = known[np.argsort(-scores[known], kind="stable")]
+    scored = np.flatnonzero(~np.isnan(scores))
+    ranked = scored[np.argsort(-scores[scored], kind="stable")]
     best = np.zeros(len(scores), bool)
     best[ranked[: round(keep * len(ranked))]] = True
     return best

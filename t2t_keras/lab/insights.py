@@ -38,7 +38,7 @@ class ShownPiece:
 
     text: str  # The piece without the mark of the space before it.
     joined: bool  # Whether it continues the word of the previous piece.
-    special: bool  # Whether it is the start or the end of sentence, not text.
+    special: bool  # Whether it marks the start or end of the sentence, and is not text.
 
 
 def shown_pieces(pieces: Sequence[str]) -> list[ShownPiece]:

@@ -36,7 +36,7 @@ _DEFAULT_CURVES = {
 _SECONDS_CURVE = "training_seconds"
 _LOGARITHMIC_CURVES = ("perplexity", "gradient_norm")
 _CURVES_FROM_ZERO = ("learning_rate", "tokens_per_second")
-# Name in the legend, and style, by the folder in a run.
+# Legend name and style of a curve, by its folder in the run.
 _STYLES: dict[str, tuple[str, dict[str, Any]]] = {
     "train": ("training (its loss with label smoothing)", dict(alpha=0.6)),
     "eval": ("dev set, while training", dict(marker="o")),
@@ -109,7 +109,7 @@ def run_curves(
 
 
 def _read_curves_by_kind(run: str) -> dict[str, dict[str, dict[int, float]]]:
-    """Returns the values of a run's curves by folder, such as "train", name and step."""
+    """Returns the values of a run's curves by folder (such as "train"), name and step."""
     if not RunConfig.exists(run):
         raise UserError(
             f"There is no run in {run}: expected the --output_dir of t2t-trainer.", code="no_run"

@@ -26,7 +26,7 @@ from t2t_keras.text.files import check_readable, decoded, read_lines
 _LENGTHS = (0, 5, 10, 15, 20, 30, 40, 60)
 _FREQUENCIES = (0, 1, 2, 5, 10, 100, 1_000)
 _POINTS = (5, 15, 30)
-# Sentences to show in each direction.
+# Maximum number of better, and of worse, sentences to show.
 _MAX_SHOWN_SENTENCES = 10
 
 

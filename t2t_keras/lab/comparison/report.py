@@ -237,7 +237,7 @@ def scale_of_buckets(buckets: Sequence[Bucket], measure: str) -> Scale:
 
 
 def axis(scale: Scale) -> Markup:
-    """Returns the numbers of an axis."""
+    """Returns the tick labels of an axis."""
     texts = [f'<text x="{scale.at(tick)}" y="12">{tick:g}</text>' for tick in scale.ticks]
     return Markup(f'<svg class="axis" height="16" aria-hidden="true">{"".join(texts)}</svg>')
 
@@ -249,7 +249,7 @@ def dots(
     center: float | None = None,
     first_series: int = 0,
 ) -> Markup:
-    """Returns a plot with a marker for each value; the first value is that of `first_series`.
+    """Returns a plot with a marker for each value; the first value belongs to `first_series`.
 
     Also draws a confidence interval: `interval` is half its width, `center` its middle.
     """

@@ -145,9 +145,9 @@ def system_names(paths: Sequence[str | Path], names: Sequence[str] = ()) -> list
         return list(names)
     parts = [Path(path).parts or Path(path).absolute().parts for path in paths]
     for count in range(1, max(map(len, parts), default=0)):
-        short = ["/".join(path_parts[-count:]) for path_parts in parts]
-        if len(set(short)) == len(short):
-            return short
+        short_names = ["/".join(path_parts[-count:]) for path_parts in parts]
+        if len(set(short_names)) == len(short_names):
+            return short_names
     return list(map(str, paths))
 
 

@@ -1,1 +1,1 @@
-"""A translation server with LibreTranslate's and DeepL's APIs, and a page."""
+"""A translation server with LibreTranslate's and DeepL's APIs, and a web page."""

@@ -129,8 +129,8 @@ class ApiKeys:
 
 def _read_keys(content: bytes, path: Path) -> dict[str, ApiKey]:
     keys = {}
-    for number, raw in enumerate(lines_of(io.BytesIO(content), path), 1):
-        line = decoded(raw, path, number)
+    for number, raw_line in enumerate(lines_of(io.BytesIO(content), path), 1):
+        line = decoded(raw_line, path, number)
         if is_blank(line) or line.lstrip().startswith("#"):
             continue
         key, name, *limits = [*(part.strip() for part in line.split("\t")), "", ""][:5]
@@ -206,16 +206,16 @@ class Access:
         if self._keys is not None:
             known_key = self._keys.find(key) if key else None
             if known_key is None:
-                self._count_request(address, limits)  # Slows down guessing.
+                self._limit_rate(address, limits)  # Slows down guessing.
                 message = "Please contact the server operator to get an API key"
                 raise ApiError(403, "Invalid API key" if key else message)
             limits = known_key
         # Without a key file, a key still names the owner of glossaries, as DeepL's clients expect.
         identity = _digest(key)[:32] if key else ""
-        self._count_request(identity if self._keys is not None else address, limits)
+        self._limit_rate(identity if self._keys is not None else address, limits)
         return Client(identity, limits.name, limits)
 
-    def _count_request(self, owner: str, limits: ApiKey) -> None:
+    def _limit_rate(self, owner: str, limits: ApiKey) -> None:
         limit = limits.requests_per_minute or self._requests_per_minute
         if not limit:
             return

@@ -62,7 +62,7 @@ _DEEPL_PATHS = ("/v2/", "/v3/")
 
 
 class Bodies:
-    """Limits the bytes of all bodies of unanswered requests.
+    """Limits how many bytes of bodies are held until their requests are answered.
 
     Args:
       access: checks keys.

@@ -26,8 +26,8 @@ Translate = Callable[[list[str], Any, "Batch"], Sequence[Any]]
 # Maximum lines and characters of one client in a batch with other clients.
 _MAX_SHARED_LINES, _MAX_SHARED_CHARACTERS = 8, 2_000
 # A batch is long if one client exceeds that maximum, or if most of the batch is one client's and it
-# needs more searches than this. A long batch delays only its own clients. It searches for few
-# sentences at a time, and for fewer while other clients have work.
+# needs more searches than this. A long batch delays only its own clients. It runs few
+# searches at a time, and fewer while other clients have work.
 _MAX_SHORT_SEARCHES = 4
 _ROWS_ALONE, _ROWS_AMONG_OTHERS = 64, 2
 _MAX_LONG_BATCHES = 6  # concurrent long batches, in addition to `at_once` others
@@ -50,8 +50,8 @@ class Shares:
     def arrive(self, client: str) -> None:
         """Adds a waiting or running job of a client."""
         if not self._jobs.get(client):
-            lowest = min((self._used[name] for name in self._jobs), default=0.0)
-            self._used[client] = max(self._used.get(client, 0.0), lowest)
+            lowest_use = min((self._used[name] for name in self._jobs), default=0.0)
+            self._used[client] = max(self._used.get(client, 0.0), lowest_use)
         self._jobs[client] = self._jobs.get(client, 0) + 1
 
     def leave(self, client: str) -> None:
@@ -60,11 +60,11 @@ class Shares:
         if not self._jobs[client]:
             del self._jobs[client]
             # Remember only absent clients that have used more than all present ones.
-            highest = max((self._used[name] for name in self._jobs), default=0.0)
+            highest_use = max((self._used[name] for name in self._jobs), default=0.0)
             self._used = {
                 name: use
                 for name, use in self._used.items()
-                if name in self._jobs or use > highest > 0
+                if name in self._jobs or use > highest_use > 0
             }
 
     def charge(self, shares: Mapping[str, float], cost: float) -> None:
@@ -105,7 +105,7 @@ class Turns:
 
     @contextlib.contextmanager
     def turn(self, clients: list[str]) -> Iterator[None]:
-        """Waits for a turn to search for these clients, and holds it."""
+        """Waits for a turn to search on behalf of these clients, and holds it."""
         waiter = _Waiter(clients)
         with self._changed:
             self._waiting.append(waiter)
@@ -207,7 +207,7 @@ class Batch:
 
     @contextlib.contextmanager
     def turn(self, num_sentences: int = 0) -> Iterator[None]:
-        """Waits for a turn to search for this number of sentences, and holds it.
+        """Waits for a turn to search translations of `num_sentences`, and holds it.
 
         Raises:
           JobEndedError: all jobs of the batch have ended.
@@ -396,7 +396,7 @@ class Batcher:
                     self._changed.wait()
                     if self._first_job():
                         self._wait_for_more()
-                if jobs := [job for job in self._take_with_others(first) if _may_begin(job)]:
+                if jobs := [job for job in self._take_batch(first) if _may_begin(job)]:
                     batch = Batch(jobs, self._shares, self._turns, self._changed)
                     self._running.append(batch)
                     return batch
@@ -413,7 +413,7 @@ class Batcher:
                 return self._jobs[client][0]
         return None
 
-    def _take_with_others(self, first: _Job) -> list[_Job]:
+    def _take_batch(self, first: _Job) -> list[_Job]:
         """Takes a job from the queue, with other jobs that fit into its batch."""
         jobs, room = [first], 0 if first.runs_alone else self._max_lines - len(first.lines)
         totals = collections.defaultdict(float, {first.client: first.fraction_of_limit})

@@ -63,7 +63,7 @@ async def list_languages(call: Call) -> list[dict[str, Any]]:
 
 
 async def report_usage(call: Call) -> dict[str, int]:
-    """Returns the client's use of its quota, in characters."""
+    """Returns how many characters of the quota the client has used."""
     return {
         "character_count": call.context.access.characters_this_month(call.client),
         "character_limit": call.client.key.characters_per_month or _UNLIMITED_CHARACTERS,
@@ -71,7 +71,7 @@ async def report_usage(call: Call) -> dict[str, int]:
 
 
 async def return_empty_list(call: Call) -> dict[str, Any]:
-    """Returns an empty list, under the last part of the path."""
+    """Returns an empty list, whose key is the last part of the path."""
     return {call.request.url.path.rpartition("/")[2]: []}
 
 

@@ -117,8 +117,8 @@ class Context:
         if origin and origin not in sites and not is_own and origin.partition("://")[2] != host:
             raise ApiError(403, f"Origin {origin} not allowed; add it to --cors.")
         hosts = [site.partition("://")[2] for site in sites]
-        is_known = _LOCAL_HOST.fullmatch(host) or host in hosts
-        if address.startswith(_LOOPBACK_PREFIXES) and not is_known:
+        is_known_host = _LOCAL_HOST.fullmatch(host) or host in hosts
+        if address.startswith(_LOOPBACK_PREFIXES) and not is_known_host:
             raise ApiError(
                 403,
                 f"Host {host} not allowed; add a proxy's address to --trusted_proxies, or another "

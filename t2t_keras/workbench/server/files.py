@@ -244,7 +244,7 @@ class TranslatedFiles:
             raise ApiError(429, "Too many requests: there are too many files", 60)
 
     async def read_texts(self, file: TranslatedFile) -> list[str]:
-        """Returns the texts to translate in a file; raises `ApiError` if it cannot be read."""
+        """Returns the untranslated texts of a file; raises `ApiError` if it cannot be read."""
         from t2t_keras.workbench.documents import read_document
 
         try:

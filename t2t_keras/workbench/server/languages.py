@@ -122,7 +122,7 @@ def _distance(requested: str, code: str) -> int | None:
         ):
             return 1
         if requested_subtags.script:
-            return 3  # The region matters only through its script.
+            return 3  # A region matters only because it implies a script.
     return 4 if base_language(requested) == requested else None
 
 
@@ -184,7 +184,7 @@ def detect(
         return [DetectedLanguage(codes[0], 1.0 if any(map(str.isalpha, text)) else 0.0)]
     if not any(map(str.isalpha, text)):
         return [DetectedLanguage("en" if "en" in codes else codes[0], 0.0)]
-    labels = {code: _label(code) for code in codes}
+    labels = {code: _langid_label(code) for code in codes}
     probabilities = dict(_identifier(frozenset(labels.values())).rank(text))
     ranked = [
         DetectedLanguage(code, float(probabilities.get(label, 0.0)))
@@ -208,7 +208,7 @@ def _visible_texts(texts: Sequence[str], format: str) -> Iterator[str]:  # noqa:
             return
 
 
-def _label(code: str) -> str:
+def _langid_label(code: str) -> str:
     """Returns py3langid's code for a language."""
     base = base_language(code)
     return "no" if base == "nb" else base

@@ -198,9 +198,9 @@ def specification() -> dict[str, Any]:
             "tags": ["translate"],
             "produces": ["application/json"],
             "parameters": [
-                {"name": name, "in": "formData", "type": kind, "description": meaning}
-                | {"required": is_needed}
-                for name, kind, meaning, is_needed in parameters
+                {"name": name, "in": "formData", "type": kind, "description": description}
+                | {"required": is_required}
+                for name, kind, description, is_required in parameters
             ],
             "responses": {"200": {"description": "Answer"}}
             | {str(status): {"description": "Error"} for status in error_statuses},

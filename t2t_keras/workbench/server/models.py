@@ -90,10 +90,10 @@ class ModelSource:
         """Returns the stored model; raises `UserError` if there is none."""
         if self.engine:
             kind = ENGINES[self.engine]
-            folder = self._folder([kind])
+            folder = self._model_folder([kind])
             # Keep using an export inside a run while the run is trained further.
             return _require_regular_files(kind(kind.find(folder) or folder))
-        if stored := stored_model(self._folder([*ENGINES.values()])):
+        if stored := stored_model(self._model_folder([*ENGINES.values()])):
             return _require_regular_files(stored)
         raise UserError(
             f"There is no model in {self.path}: expected a run or an export for another engine. "
@@ -101,7 +101,7 @@ class ModelSource:
             code="no_model",
         )
 
-    def _folder(self, kinds: Sequence[type[StoredModel]]) -> Path:
+    def _model_folder(self, kinds: Sequence[type[StoredModel]]) -> Path:
         """Returns the folder of a model: the path, or its subfolder with the highest number."""
 
         def has_model(folder: Path) -> bool:

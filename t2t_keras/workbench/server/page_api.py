@@ -160,13 +160,13 @@ def _line_data(line: str, passage: Passage, sentences: Sequence[_Sentence]) -> d
     line_confidence = 1.0
     for sentence in sentences:
         # Words beyond the model's maximum length have no confidence.
-        shown = [round(confidence, 4) for confidence in sentence.word_confidences]
+        rounded = [round(confidence, 4) for confidence in sentence.word_confidences]
         alignment += [
             [len(source_words) + source, len(words) + target]
             for source, target in sentence.alignment
         ]
         words += [
-            {"text": word, "confidence": shown[number] if number < len(shown) else None}
+            {"text": word, "confidence": rounded[number] if number < len(rounded) else None}
             for number, word in enumerate(sentence.words)
         ]
         source_words += split_words(sentence.source)
@@ -233,11 +233,11 @@ class OtherWords(Work):
         index = len(split_words(current))
         pairs = zip(options, analysed_options, strict=True)
         ranked = sorted(pairs, key=lambda pair: -_confidence(pair[1], index))
-        names = "text", "words", "alignment"
+        keys = "text", "words", "alignment"
         answers = []
         for option, translated in ranked:
             data = _line_data(line, passage, [*analysed_before, translated, *analysed_after])
-            answers.append({"word": option.word, **{name: data[name] for name in names}})
+            answers.append({"word": option.word, **{key: data[key] for key in keys}})
         return answers
 
 

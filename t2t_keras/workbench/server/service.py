@@ -74,7 +74,7 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-# A line with its end, in the style of any system.
+# A line with its line end, of any operating system.
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|[\r\n])?")
 _SPACES = re.compile(r"[ \t\r\n]+")
 
@@ -269,9 +269,9 @@ class TranslationService:
             for pair, served in self.models.items():
                 metrics.model_info.labels("-".join(pair), served.name).set(1)
 
-        def observe_batch(lines: int, seconds: float) -> None:
-            metrics.lines.labels(name).inc(lines)
-            metrics.batch_lines.labels(name).observe(lines)
+        def observe_batch(num_lines: int, seconds: float) -> None:
+            metrics.lines.labels(name).inc(num_lines)
+            metrics.batch_lines.labels(name).observe(num_lines)
             metrics.batch_seconds.labels(name).observe(seconds)
 
         def translate(lines: list[str], work: Work, batch: Batch) -> Sequence[Any]:
