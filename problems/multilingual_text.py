@@ -47,9 +47,9 @@ class MultilingualText(ParallelText):
 
     def corpus_info(self, text: ParallelFiles | PreparedText) -> CorpusInfo:
         """See `Problem`."""
-        shared = super().corpus_info(text)
-        words = f"<2{text.languages[1]}> {shared.prefix}".strip()
-        return CorpusInfo(corpus=shared.corpus, prefix=words, languages=text.languages)
+        info = super().corpus_info(text)
+        prefix = f"<2{text.languages[1]}> {info.prefix}".strip()
+        return CorpusInfo(corpus=info.corpus, prefix=prefix, languages=text.languages)
 
     def preprocess(self, source: str) -> str:
         """Returns a line with the target language in front."""

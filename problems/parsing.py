@@ -166,7 +166,7 @@ class ParsingWsjSemi(_Parsing):
     hparams_set: ClassVar[str] = "transformer_parsing_big"
 
     def tree_files(self, tmp_dir: Path) -> dict[str, list[Path]]:
-        """Returns the files of the sections; those of the parser follow in the training set."""
+        """Returns the sections' files; in the training set, the parser's files follow."""
         file, folder = tmp_dir / f"{_SILVER}.trees", tmp_dir / _SILVER
         silver_files = files_below(folder) if folder.is_dir() else []
         if file.exists() == bool(silver_files):

@@ -86,22 +86,22 @@ class _Wmt14(Problem):
         if self.text_source != "auto":
             return self
         text = self._prepared()
-        in_tfds = text.newest_directory() or not text.missing_archives()
+        is_in_tfds = text.newest_directory() or not text.missing_archives()
         has_archive = any((tmp_dir / file.name).exists() for file in text.archives)
-        text_source = "tfds" if in_tfds and not has_archive else "archives"
+        text_source = "tfds" if is_in_tfds and not has_archive else "archives"
         return dataclasses.replace(self, text_source=text_source)
 
     def text_name(self, split: str, lines: int) -> str:
         """Returns the name of the dev or test set, with its edition if there are several."""
         if split not in ("dev", "test"):
             return ""
-        name, expected = "newstest2013", 3000
+        name, published = "newstest2013", 3000
         if split == "test":
             name = "newstest2014" + (f", {self.newstest2014} edition" if self.newstest2014 else "")
             # The test set for translation into English was never filtered.
-            expected = 2737 if self.newstest2014 == "filtered" and not self.reverse else 3003
-        published = "" if lines == expected else f"; as published it has {expected:,}"
-        return f"{name} ({lines:,} lines{published})"
+            published = 2737 if self.newstest2014 == "filtered" and not self.reverse else 3003
+        note = "" if lines == published else f"; as published it has {published:,}"
+        return f"{name} ({lines:,} lines{note})"
 
     def _dev(self, archive: SourceFile = _DEV) -> ParallelFiles:
         endings = (".{}", "-src.{}.sgm", "-ref.{}.sgm")

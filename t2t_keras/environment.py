@@ -78,7 +78,7 @@ def _hide_package(package: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _without_collection() -> Iterator[None]:
+def _without_garbage_collection() -> Iterator[None]:
     """Disables garbage collection; the objects created meanwhile stay exempt from it."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -100,7 +100,7 @@ class _TensorFlowFinder(PathFinder):
         if fullname in _UNNEEDED_IMPORTS:
             contexts = [_hide_package(_UNNEEDED_IMPORTS[fullname])]
         elif fullname in {"tensorflow", "tensorflow_text"}:
-            contexts = [hold_back_stderr(), _without_collection()]
+            contexts = [hold_back_stderr(), _without_garbage_collection()]
         else:
             return None
         spec = super().find_spec(fullname, path, target)
@@ -250,7 +250,7 @@ def free_memory(root: str | Path = "/") -> int | None:
     # Lines such as 0::/user.slice/session.scope; in a container the path may be the host's.
     lines = filter(None, _read_or_empty(root / "proc/self/cgroup").split("\n"))
     groups = {line.split(":", 2)[2] for line in lines}
-    for top, (limit, usage, file_cache) in (
+    for top, (limit, usage, cache_key) in (
         (root / "sys/fs/cgroup", _CGROUP_2),
         (root / "sys/fs/cgroup/memory", _CGROUP_1),
     ):
@@ -262,7 +262,7 @@ def free_memory(root: str | Path = "/") -> int | None:
         }:
             allowed, in_use = (_read_number(r"^(\d+)$", folder / name) for name in (limit, usage))
             if folder.is_relative_to(top) and allowed is not None and in_use is not None:
-                cached = _read_number(rf"^{file_cache} (\d+)$", folder / "memory.stat") or 0
+                cached = _read_number(rf"^{cache_key} (\d+)$", folder / "memory.stat") or 0
                 limits.append(allowed - in_use + cached)
     return max(min(limits), 0) if limits else None
 

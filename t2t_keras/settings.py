@@ -92,15 +92,15 @@ def parse_assignments(text: str) -> dict[str, Any]:
     return assignments
 
 
-def _parse_yaml_value(text: str, rest: list[str], name: str) -> Any:
-    """Returns the YAML value that begins with `text`; takes its remaining parts from `rest`."""
+def _parse_yaml_value(text: str, parts: list[str], name: str) -> Any:
+    """Returns the YAML value that begins with `text`; takes its remaining parts from `parts`."""
     while True:
         try:
             return parse_yaml(text, name)
         except UserError as error:
-            if error.code != "not_yaml" or not rest:
+            if error.code != "not_yaml" or not parts:
                 raise
-            text = f"{text},{rest.pop(0)}"
+            text = f"{text},{parts.pop(0)}"
 
 
 def parse_yaml(text: str, origin: str) -> Any:

@@ -113,8 +113,8 @@ def _format_cell(value: Any, markdown: bool) -> str:
         return ", ".join(f"{name}={_format_part(part)}" for name, part in value.items())
     if isinstance(value, float):
         # Two decimals, or one where the second is 0; costs as powers of ten.
-        large = abs(value) >= 1e12
-        return f"{value:.1e}".replace("e+", "e") if large else f"{value:,.2f}".removesuffix("0")
+        is_large = abs(value) >= 1e12
+        return f"{value:.1e}".replace("e+", "e") if is_large else f"{value:,.2f}".removesuffix("0")
     if isinstance(value, int):
         return f"{value:,}"
     return str(value).replace("|", "\\|") if markdown else str(value)
@@ -370,15 +370,15 @@ def cost_table(results: Sequence[Result] = (), requested: dict[str, Any] | None 
 
 def _paper_row(model: str, results: Sequence[Result]) -> dict[str, Any]:
     ende_set, enfr_set, averaged = _TABLE_2_OURS.get(model, (None, None, None))
-    ende = newest_result(results, ende_set, "test", "translate_ende", averaged=averaged)
-    enfr = newest_result(results, enfr_set, "test", "translate_enfr", averaged=averaged)
+    ende_result = newest_result(results, ende_set, "test", "translate_ende", averaged=averaged)
+    enfr_result = newest_result(results, enfr_set, "test", "translate_enfr", averaged=averaged)
     figures = "bleu_ende", "bleu_enfr", "flops_ende", "flops_enfr"
     return {
         "model": model,
         "set": ende_set,
         **dict(zip(figures, _TABLE_2_PAPER[model], strict=True)),
-        "our_bleu_ende": ende and ende.bleu,
-        "our_bleu_enfr": enfr and enfr.bleu,
+        "our_bleu_ende": ende_result and ende_result.bleu,
+        "our_bleu_enfr": enfr_result and enfr_result.bleu,
     }
 
 
@@ -419,7 +419,7 @@ alpha 0.6. AOP1 and AOP2 are the attention over parameters of the paper's source
 def weights_table(results: Sequence[Result] = (), vocab_size: int = 37_000) -> Table:
     """Returns Table 3 and, as its last rows, the two models with attention over parameters.
 
-    Below the table are all translation results on dev sets, as the paper's table is of a dev set.
+    Below the table are all translation results on dev sets, since the paper's are on a dev set.
     """
     rows = []
     # Table 3 is "without checkpoint averaging".
@@ -497,7 +497,7 @@ sentences in which the two trees' punctuation differs.
 
 
 def parsing_table(results: Sequence[Result] = ()) -> Table:
-    """Returns Table 4 with all results that have an F1; comparable ones are beside the paper's."""
+    """Returns Table 4 with all results that have an F1; the paper's are next to comparable ones."""
     shown_results = [result for result in results if result.f1 is not None]
 
     rows = []

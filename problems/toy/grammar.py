@@ -63,18 +63,18 @@ class Grammar:
             order, _, option = english_order.partition(":")
             interrogative = PRONOUNS.get(option)
             if order == "INFINITIVE":
-                clause = self._clause(False, "infinitive", subject=subject)
+                clause = self._draw_clause(False, "infinitive", subject=subject)
             elif interrogative and order == "QUESTION":
                 clause = self._clause_without_object(past, interrogative, question=True)
             else:
-                clause = self._clause(past, option or order.lower(), verbs, interrogative)
+                clause = self._draw_clause(past, option or order.lower(), verbs, interrogative)
             verbs, subject = [], clause.subject
             pair = clause.read(order, german_order)
             english = english.replace(english_order, pair[0], 1)
             german = german.replace(german_order, pair[1], 1)
         return _punctuate(english.replace("can not", "cannot")), _punctuate(german)
 
-    def _clause(
+    def _draw_clause(
         self, past: bool, kind: str, verbs: Sequence = (), subject: Phrase | None = None
     ) -> Clause:
         """Draws a clause, such as "the teacher cannot find the key today".
@@ -88,14 +88,14 @@ class Grammar:
             verbs = _weighted_entries("verbs", "weight")
             if subject:
                 verbs = [verb for verb in verbs if verb.subjects & subject.classes]
-        verb = self._verb(verbs, past, is_event=kind in ("infinitive", "fronted"))
+        verb = self._draw_verb(verbs, past, is_event=kind in ("infinitive", "fronted"))
         is_event = not (is_plain or verb.preterite)
         has_modal = is_event and not past and self._chance(0.35)
         modal = self._pick(TABLES["modals"]) if has_modal else None
         # "must not" would be `darf nicht`.
         affirmative = is_plain or (modal and modal.english in ("must", "like to/likes to"))
         negative = not affirmative and self._chance(0.14)
-        subject = subject or self._phrase(verb.subjects, negative)
+        subject = subject or self._draw_phrase(verb.subjects, negative)
         clause = Clause(subject, verb, past, modal, negative, question=kind == "question")
         for complement in verb.complements:
             self._add(clause, complement)
@@ -108,8 +108,8 @@ class Grammar:
             self._describe_object(clause, clause.object)
         return clause
 
-    def _verb(self, verbs: Sequence[Entry], past: bool, is_event: bool = False) -> Entry:
-        """Draws a verb; in the past, one that changes then. `is_event` excludes states ("know")."""
+    def _draw_verb(self, verbs: Sequence[Entry], past: bool, is_event: bool = False) -> Entry:
+        """Draws a verb; if `past`, one whose past form differs. `is_event` excludes states ("know")."""
         while True:
             verb = self._pick(verbs)
             if not ((past and verb.english.startswith(verb.past)) or (is_event and verb.preterite)):
@@ -122,7 +122,7 @@ class Grammar:
             clause.fill(slot, (adjective.english, adjective.german))
         else:
             case = "" if complement.german_preposition else complement.case
-            phrase = self._phrase(complement.classes, clause.negative, case)
+            phrase = self._draw_phrase(complement.classes, clause.negative, case)
             clause.add(complement, phrase, slot)
 
     def _add_time(self, clause: Clause, front: bool) -> None:
@@ -137,8 +137,8 @@ class Grammar:
     def _clause_without_object(self, past: bool, pronoun: Phrase, question: bool = False) -> Clause:
         """Draws a clause whose object is a pronoun in front: "whom does she listen to"."""
         candidates = [verb for verb in _TRANSITIVE if verb.complements[0].classes & pronoun.classes]
-        verb = self._verb(candidates, past)
-        clause = Clause(self._phrase(verb.subjects), verb, past, question=question)
+        verb = self._draw_verb(candidates, past)
+        clause = Clause(self._draw_phrase(verb.subjects), verb, past, question=question)
         [complement] = verb.complements
         clause.fill("front", (pronoun.object, pronoun.german[complement.case]))
         clause.english["object"] = complement.preposition
@@ -150,11 +150,11 @@ class Grammar:
         if self._chance(0.5):
             relative = self._clause_without_object(clause.past, pronoun)
         else:
-            relative = self._clause(clause.past, "plain", subject=pronoun)
+            relative = self._draw_clause(clause.past, "plain", subject=pronoun)
         english, german = relative.read("STATEMENT", "LAST")
         clause.fill("relative", (english, f", {german} ,"))
 
-    def _phrase(
+    def _draw_phrase(
         self, classes: frozenset[str], negative: bool = False, case: str | None = None
     ) -> Phrase:
         """Draws a noun phrase, such as "him", "Anna" or "the old man".

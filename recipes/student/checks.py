@@ -189,7 +189,7 @@ def _check_pairs(plan: Plan) -> None:
 
 
 def _count_lines(file: Path) -> int:
-    """Returns the number of lines; raises `UserError` if one is not UTF-8, or all are blank."""
+    """Returns the number of lines; raises `UserError` if a line is not UTF-8 or all are blank."""
     count, has_text = 0, False
     for count, line in enumerate(read_lines(file), 1):
         has_text |= bool(decoded(line, file, count).strip())

@@ -18,7 +18,7 @@ PROBLEM = "parallel_text"
 _TOKENS_PER_BYTE = 0.25
 # A training step computes at least three products per weight and token. On a CPU, with
 # transformer_small and 2 to 4 layers, it takes as long as 4.2 to 4.7 products.
-_PRODUCTS_OF_TRAINING = 4.5
+_TRAINING_PRODUCTS = 4.5
 _MAX_MESSAGE = 500  # characters
 _SCHEMA = Path(__file__).with_name("schema.yaml")
 
@@ -71,7 +71,7 @@ class Plan:
       folder: folder of the configuration file.
       work: folder of all results, relative to `folder`.
       source, target: the languages.
-      user_files: paths of the user's texts, by their paths in the recipe's folder of texts.
+      user_files: path of a text in the recipe's folder -> path of the user's file.
       authentic: names of the texts that people translated, with noisy corpora after filtering.
       data: `Data` by name.
       models: `Model` by name.
@@ -248,8 +248,8 @@ class Plan:
         config = self.config
         student = self._model("student", config["student"])
         if config["student"]["from_teacher"]:
-            first = f"{self.work}/models/{self.teachers[0]}"
-            student = dataclasses.replace(student, warm_start_from=first)
+            first_teacher = f"{self.work}/models/{self.teachers[0]}"
+            student = dataclasses.replace(student, warm_start_from=first_teacher)
         models = {"student": student}
         if self._needs_backward:
             models["backward"] = self._model("backward", config["backward"])
@@ -289,30 +289,30 @@ class Plan:
     def hours(self, seconds_per_product: float) -> dict[str, float]:
         """Returns the estimated hours to make the slowest files.
 
-        Per weight and token, training takes `_PRODUCTS_OF_TRAINING` products, scoring one, and
+        Per weight and token, training takes `_TRAINING_PRODUCTS` products, scoring one, and
         translating one for each hypothesis.
 
         Args:
           seconds_per_product: seconds of a multiply-add on this machine.
         """
-        weights, products = self._weights(), dict[str, float]()
-        for name, (count, length) in weights.items():
-            products[f"{self.work}/runs/{name}.trained"] = _PRODUCTS_OF_TRAINING * count * length
+        sizes, products = self._sizes(), dict[str, float]()
+        for name, (weights, num_tokens) in sizes.items():
+            products[f"{self.work}/runs/{name}.trained"] = _TRAINING_PRODUCTS * weights * num_tokens
         for name in self.back_translated:
-            products_per_token = self._hypotheses("back_translation") * weights["backward"][0]
+            products_per_token = self._hypotheses("back_translation") * sizes["backward"][0]
             products[self.text(name, self.source)] = products_per_token * self._tokens(name)
-        teacher_weights = sum(weights[name][0] for name in self.teachers)
+        teacher_weights = sum(sizes[name][0] for name in self.teachers)
         for name in self.authentic:
             tokens = self._tokens(name.removeprefix("clean."))
             translated = f"{self.work}/translated/{name}.{self.target}"
             products[translated] = self._hypotheses("distillation") * teacher_weights * tokens
-            products[self.text(f"distilled.{name}", self.target)] = weights[self.judge][0] * tokens
+            products[self.text(f"distilled.{name}", self.target)] = sizes[self.judge][0] * tokens
         for name in self.noisy:
-            filter_weights = 2 * weights["filter.forward"][0]
+            filter_weights = 2 * sizes["filter.forward"][0]
             products[self.text(f"clean.{name}", self.target)] = filter_weights * self._tokens(name)
         return {file: seconds_per_product * count / 3600 for file, count in products.items()}
 
-    def _weights(self) -> dict[str, tuple[int, int]]:
+    def _sizes(self) -> dict[str, tuple[int, int]]:
         """Returns each model's numbers of weights and of training tokens."""
         sizes = {}
         for name, model in self.models.items():

@@ -235,7 +235,7 @@ _COMMON = {
 }
 
 
-def _problem_settings() -> Iterable[str]:
+def _problem_setting_names() -> Iterable[str]:
     from t2t_keras.data.problem import Problem
 
     return Problem().config()
@@ -245,7 +245,7 @@ def _problem_settings() -> Iterable[str]:
 _SETTING_LISTERS = {
     "decode_hparams": lambda: vars(DecodeConfig()),
     "hparams": lambda: HParams().config(),
-    "problem_config": _problem_settings,
+    "problem_config": _problem_setting_names,
 }
 
 
@@ -301,7 +301,7 @@ RUN_FLAGS = ("problem", "problem_config", "model", "hparams_set", "hparams")
 
 
 def given_flags(flags: Flags, *names: str) -> dict[str, object]:
-    """Returns the values of those of the named flags that were given."""
+    """Returns the values of the flags in `names` that were given."""
     return {name: getattr(flags, name) for name in names if flags[name].present}
 
 

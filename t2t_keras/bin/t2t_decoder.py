@@ -260,7 +260,7 @@ def _translate(
     result_files = [flags.results_file] * bool(flags.results_file)
     if result_files:
         check_outputs([source, reference, *protected], [output], result_files)
-    score = functools.partial(_score, flags, run_config, split, provenance, settings)
+    score = functools.partial(_score_and_record, flags, run_config, split, provenance, settings)
     # t2t-compare reads the manifests of translations stored in the run.
     write_manifest = not (flags.decode_from_file or flags.decode_to_file)
     if disturbances:
@@ -289,7 +289,7 @@ def _translate(
         score(source, reference, output, alignments)
 
 
-def _score(
+def _score_and_record(
     flags: Flags,
     run_config: "RunConfig",
     split: str,
@@ -309,10 +309,10 @@ def _score(
 
     problem = run_config.problem
     sources, references = read_text(Path(source)), read_text(Path(reference))
-    aligned = None
+    word_alignments = None
     if problem.postprocess_by_alignment:
-        aligned = list(map(read_pharaoh, read_text(Path(alignments))))
-    score = problem.score(first_hypotheses(output, settings), references, sources, aligned)
+        word_alignments = list(map(read_pharaoh, read_text(Path(alignments))))
+    score = problem.score(first_hypotheses(output, settings), references, sources, word_alignments)
     text = problem.text_name("" if flags.decode_from_file else split, len(references))
     if disturb:
         text = f"{text or split}, {disturb}"
@@ -339,7 +339,7 @@ def _score(
 
 
 def _score_table(scores: dict[str, Any]) -> str:
-    """Returns a table with the score of each text and its difference from the first one's."""
+    """Returns a table with the score of each text and its difference from the first text's."""
     rows = {name: score.main[1] for name, score in scores.items()}
     [clean, *_], [metric, *_] = rows.values(), (score.main[0] for score in scores.values())
     width = max(map(len, rows))

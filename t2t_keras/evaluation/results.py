@@ -184,20 +184,20 @@ def _parse_result(values: Any) -> Result:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    if not _is_valid(value, _MAX_LEVELS):
+    if not _is_storable(value, _MAX_LEVELS):
         return False
     # JSON writes a whole number of seconds without a decimal point.
     return isinstance(value, kind) or (isinstance(value, int) and isinstance(float(value), kind))
 
 
-def _is_valid(value: Any, levels: int) -> bool:
+def _is_storable(value: Any, levels: int) -> bool:
     """Returns whether a value of JSON can be written again, and has at most `levels` levels."""
     if isinstance(value, str):
         return is_text(value)
     if isinstance(value, dict):
         value = [*value, *value.values()]
     if isinstance(value, list):
-        return levels > 0 and all(_is_valid(part, levels - 1) for part in value)
+        return levels > 0 and all(_is_storable(part, levels - 1) for part in value)
     # Python's JSON accepts NaN and Infinity, which are not scores.
     return value is None or math.isfinite(value)
 

@@ -195,7 +195,7 @@ def sha256_of(path: Path) -> str:
 def damaged_files(directory: Path, files: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Returns "name (missing)" or "name (differs)" for each file that is not as recorded.
 
-    The record of each file, by name, is what `write_atomically` returned.
+    `files` has each file's record, by name, as `write_atomically` returned it.
     """
     damaged = []
     for name, record in files.items():
@@ -320,7 +320,7 @@ _ADVICE = {
 }
 
 
-def _marker(folder: Path) -> str:
+def _find_marker(folder: Path) -> str:
     """Returns the file that marks the kind of a folder, "" for an unknown kind."""
     for name in _KINDS:
         file = folder / name
@@ -345,7 +345,7 @@ def not_a_run(path: str | Path) -> str:
         return f"{path} does not exist.{suggest(path.name, _runs_in(path.parent))} {expected}"
     # A SavedModel is in a subfolder named after its version.
     for folder in (path, *(child for child in path.iterdir() if child.name.isdecimal())):
-        if advice := _ADVICE.get(_marker(folder)):
+        if advice := _ADVICE.get(_find_marker(folder)):
             return f"{path} is {advice}."
     if runs := _runs_in(path):
         run_paths = ", ".join(str(path / name) for name in runs[:5])
@@ -358,8 +358,8 @@ def _runs_in(folder: Path) -> list[str]:
 
 
 def check_folder(folder: str | Path, kind: str) -> None:
-    """Raises `UserError` if a folder for one of `_KINDS` is of another kind."""
-    if (present_kind := _KINDS.get(_marker(Path(folder)), kind)) != kind:
+    """Raises `UserError` if a folder is of one of `_KINDS`, but not of `kind`."""
+    if (present_kind := _KINDS.get(_find_marker(Path(folder)), kind)) != kind:
         raise UserError(
             f"{folder} contains {present_kind}: expected a folder of its own for {kind}.",
             code="output_belongs_to_other",
@@ -461,7 +461,7 @@ def _why_needed(path: Path, more_reserved: tuple[str, ...]) -> str:
     """Returns which run, data or export needs the file, "" if none does."""
     path = Path(os.path.realpath(path))
     for folder in path.parents:
-        kind = _KINDS.get(_marker(folder), "")
+        kind = _KINDS.get(_find_marker(folder), "")
         is_linked = kind and _identity(path) in map(_identity, _own_files(folder))
         if kind and (kind == "an export" or _is_reserved(path.name, more_reserved) or is_linked):
             return f"{path.name} belongs to {kind} in {folder}"

@@ -250,7 +250,7 @@ class LineProgress(ProgressBar):
 def caught_signals() -> Iterator[list[int]]:
     """Yields a list whose last item is the SIGTERM or SIGINT received last, or 0.
 
-    The first signal of a kind only adds its number; a second one has its usual effect.
+    The first signal of a kind only adds its number; the second has the kind's usual effect.
     """
     signals, handlers = [0], dict[int, Any]()
 

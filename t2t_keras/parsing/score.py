@@ -195,7 +195,7 @@ def evalb(
     Calls `on_error` with "number : error" for each sentence that cannot be scored. Raises
     `UserError` at the second error beyond `max_errors`.
     """
-    total, short, errors = Score(), Score(), 0
+    total, short_total, errors = Score(), Score(), 0
     yield "  ID  Len. Stat. Recall  Prec. Matched Gold Test     F1"
     for number, lines in enumerate(itertools.zip_longest(gold, test), 1):
         score, error = _score_lines(*lines, parameters)
@@ -213,13 +213,13 @@ def evalb(
             break
         total += score
         if score.words <= SHORT_SENTENCE_WORDS:
-            short += score
+            short_total += score
         yield (
             f"{number:4d} {score.words:5d} {score.errors + 2 * score.skipped:5d} "
             f"{score.recall:6.2f} {score.precision:6.2f} {score.matched:7d} {score.gold:4d} "
             f"{score.test:4d} {score.f1:6.2f}"
         )
-    yield from (*_summary("All", total), *_summary(f"len<={SHORT_SENTENCE_WORDS}", short))
+    yield from (*_summary("All", total), *_summary(f"len<={SHORT_SENTENCE_WORDS}", short_total))
 
 
 def _score_lines(
@@ -339,14 +339,14 @@ def score_parses(
         alignments or [None] * len(hypotheses),
         strict=True,
     ):
-        tree, repairs_here = rebuilt(symbols_of(hypothesis), sentence, known_symbols, alignment)
-        repairs += repairs_here
-        repaired += bool(repairs_here)
+        tree, output_repairs = rebuilt(symbols_of(hypothesis), sentence, known_symbols, alignment)
+        repairs += output_repairs
+        repaired += bool(output_repairs)
         gold_tags, tags = ([leaf.label for leaf in leaves(parse)] for parse in (gold, tree))
         right_tags += sum(map(str.__eq__, gold_tags, tags))
         punctuation_errors += any(
-            (right in _PUNCTUATION) != (tag in _PUNCTUATION)
-            for right, tag in zip(gold_tags, tags, strict=True)
+            (gold_tag in _PUNCTUATION) != (tag in _PUNCTUATION)
+            for gold_tag, tag in zip(gold_tags, tags, strict=True)
         )
         score, error = compare([gold], [retagged(tree, gold_tags)], PARAMETERS["COLLINS"])
         assert not error, error

@@ -138,7 +138,7 @@ def symbols(tree: Tree) -> list[str]:
 
 def is_tag(symbol: str, known_symbols: Collection[str] = ()) -> bool:
     """Returns whether a symbol is a word's tag; for `known_symbols` see `rebuilt`."""
-    return (not known_symbols or symbol in known_symbols) and _kind(symbol)[0] is Step.WORD
+    return (not known_symbols or symbol in known_symbols) and _parse_symbol(symbol)[0] is Step.WORD
 
 
 def symbols_in(text: bytes) -> frozenset[str]:
@@ -193,7 +193,7 @@ def rebuilt(
     builder, repairs = TreeBuilder(), Counter[str]()
     builder.open(ROOT)
     kinds = [
-        _kind(symbol) if not known_symbols or symbol in known_symbols else (None, "")
+        _parse_symbol(symbol) if not known_symbols or symbol in known_symbols else (None, "")
         for symbol in output
     ]
     if alignment is None:
@@ -221,7 +221,7 @@ def rebuilt(
     if len(spans) < len(words):
         repairs["word without a tag"] += len(words) - len(spans)
     while len(builder.open_labels) > 1:
-        _end(builder, repairs)
+        _end_innermost(builder, repairs)
         repairs["constituent not closed"] += 1
     return builder.close(), repairs
 
@@ -237,7 +237,7 @@ def _word_spans(alignment: Iterable[tuple[int, int]], num_words: int) -> dict[in
 
 
 @functools.lru_cache(maxsize=4096)
-def _kind(symbol: str) -> tuple[Step | None, str]:
+def _parse_symbol(symbol: str) -> tuple[Step | None, str]:
     """Returns the step and the label of a symbol; the step is None if it is not a symbol."""
     match = _SYMBOL.fullmatch(symbol)
     if match is None:
@@ -254,15 +254,15 @@ def _close(builder: TreeBuilder, label: str, repairs: Counter) -> None:
         repairs["closed but never opened"] += 1
     elif label not in labels:
         repairs["closed by another label"] += 1
-        _end(builder, repairs)
+        _end_innermost(builder, repairs)
     else:
-        inner = labels[::-1].index(label)
-        for _ in range(inner + 1):
-            _end(builder, repairs)
-        repairs += Counter({"constituent not closed": inner})
+        num_inner = labels[::-1].index(label)
+        for _ in range(num_inner + 1):
+            _end_innermost(builder, repairs)
+        repairs += Counter({"constituent not closed": num_inner})
 
 
-def _end(builder: TreeBuilder, repairs: Counter) -> None:
+def _end_innermost(builder: TreeBuilder, repairs: Counter) -> None:
     """Ends the innermost constituent, or drops it if it has no words."""
     if not builder.close(keep_empty=False).children:
         repairs["constituent without words"] += 1
@@ -281,7 +281,7 @@ _ROOT_LABELS = {"", ROOT, "ROOT", "S1"}
 
 
 class TreeText(NamedTuple):
-    """Some lines of a file with complete trees, nearly always one tree."""
+    """Some lines of a file that hold complete trees, nearly always one."""
 
     line: int  # Number of the first line, from 1.
     offset: int  # Position of that line, in bytes.
@@ -460,11 +460,11 @@ def split_files(directory: Path, excluded_folder: Path | None = None) -> dict[st
         split: [path for section, path in files if section in numbers]
         for split, numbers in _SECTIONS.items()
     }
-    empty = [split for split in ("train", "dev") if not splits[split]]
-    if empty:
+    empty_splits = [split for split in ("train", "dev") if not splits[split]]
+    if empty_splits:
         raise UserError(
-            f"{directory} has no .mrg files for {' and '.join(empty)}. --tmp_dir must be the "
-            f"directory of the Penn Treebank with the Wall Street Journal's sections 02 to 21 "
+            f"{directory} has no .mrg files for {' and '.join(empty_splits)}. --tmp_dir must be "
+            f"the directory of the Penn Treebank with the Wall Street Journal's sections 02 to 21 "
             f"(train), 22 (dev) and 23 (test), as in wsj/02/wsj_0201.mrg.",
             code="missing_source_files",
         )

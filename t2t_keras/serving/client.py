@@ -71,7 +71,7 @@ class Client(abc.ABC):
     Attributes:
       address: "host:port".
       name: name of the model in the server.
-      signature: name of one of its signatures.
+      signature: name of one of the model's signatures.
       version: version of the model; None = the newest.
       tls: whether to encrypt the connection; the three files below (PEM) need it.
       ca_file: certificates of the authorities to trust; "" = the system's.

@@ -104,7 +104,7 @@ def export(  # type: ignore[misc]  # `export_dir` is the second argument or the 
     """
     translator, export_dir = _translator_and_folder(translator, tokenizer, export_dir)
     module = TranslationModule(translator, dtype)
-    contents = {
+    manifest = {
         "provenance": installed_versions(),
         "vocabulary": translator.tokenizer.record(),
         "dtype": dtype,
@@ -121,9 +121,9 @@ def export(  # type: ignore[misc]  # `export_dir` is the second argument or the 
             tf.saved_model.save(module, str(unfinished), signatures=signatures)
             _write_warmup(unfinished / WARMUP_FILE, signatures, translator, servable_name)
             config = module.config
-            write_readme(unfinished, signatures, contents, config, servable_name, origin, example)
+            write_readme(unfinished, signatures, manifest, config, servable_name, origin, example)
             write_card(unfinished, translator, "saved_model", dtype, origin, notes)
-            write_manifest(unfinished, contents)  # last, since it lists all other files
+            write_manifest(unfinished, manifest)  # last, since it lists all other files
             versions = [int(path.name) for path in export_dir.iterdir() if path.name.isdecimal()]
             version = max(int(time.time()), max(versions, default=0) + 1)
             return unfinished.rename(export_dir / str(version))
@@ -283,19 +283,19 @@ def recorded_scores(config: RunConfig, checkpoint: str | Path, path: str | Path)
         if (result.problem, result.set, result.steps) == identity and _main_scores(result)
     ]
     checksum = checkpoint_checksum(checkpoint)
-    scores = [
+    own_results = [
         result
         for result in possible_results
         if result.checkpoint == checksum and result.is_of_the_model_alone
     ]
-    if left_out := len(possible_results) - len(scores):
+    if left_out := len(possible_results) - len(own_results):
         print(
             f"{path}: left out {left_out:,} scores of the same set and step: they are of other or "
             f"unknown weights, or were made with another engine, an ensemble, forbidden words, a "
             f"glossary or prefixes.",
             flush=True,
         )
-    return list(map(_score_line, scores))
+    return list(map(_score_line, own_results))
 
 
 def _score_line(result: Result) -> str:

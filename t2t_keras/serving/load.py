@@ -82,8 +82,8 @@ class LoadedExport:
         with plain_path(directory) as path:
             self._loaded = tf.saved_model.load(path)  # keeps the weights alive
         self.signatures = self._loaded.signatures
-        translate = self.signatures.get("serving_default")
-        if not translate or set(translate.structured_outputs) != set(OUTPUTS):
+        signature = self.signatures.get("serving_default")
+        if not signature or set(signature.structured_outputs) != set(OUTPUTS):
             raise UserError(
                 f"{directory} is not an export of t2t-exporter: expected a signature "
                 f"serving_default with outputs {', '.join(OUTPUTS)}.",

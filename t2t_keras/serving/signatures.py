@@ -197,11 +197,11 @@ class TranslationModule(tf.Module):
         # A cut text still ends with EOS.
         is_cut_end = (tf.range(tf.shape(source)[1]) == max_tokens - 1) & (cut > 0)[:, None]
         hypotheses = search(tf.where(is_cut_end, EOS_ID, source), not_blank, alpha)
-        beams = hypotheses.ids.shape[1]
+        num_beams = hypotheses.ids.shape[1]
         # -1 would be ambiguous if the longest output has no token.
-        flat_shape = [tf.size(not_blank) * beams, tf.shape(hypotheses.ids)[2]]
+        flat_shape = [tf.size(not_blank) * num_beams, tf.shape(hypotheses.ids)[2]]
         translations = tf.reshape(
-            self._tokenizer.detokenize(tf.reshape(hypotheses.ids, flat_shape)), [-1, beams]
+            self._tokenizer.detokenize(tf.reshape(hypotheses.ids, flat_shape)), [-1, num_beams]
         )
         return (
             _scatter(translations, not_blank, text),
