@@ -109,7 +109,7 @@ class Grammar:
         return clause
 
     def _draw_verb(self, verbs: Sequence[Entry], past: bool, is_event: bool = False) -> Entry:
-        """Draws a verb; if `past`, one whose past form differs. `is_event` excludes states ("know")."""
+        """Draws a verb, whose past form differs if `past`. `is_event` excludes states ("know")."""
         while True:
             verb = self._pick(verbs)
             if not ((past and verb.english.startswith(verb.past)) or (is_event and verb.preterite)):
