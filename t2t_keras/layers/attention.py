@@ -105,9 +105,8 @@ class MultiHeadAttention(ShapePreservingLayer):
 
     Section 3.2.2. Called like `keras.layers.MultiHeadAttention`, but four things differ:
     there are no biases by default; W^Q, W^K and W^V side by side are initialised as one Glorot
-    uniform matrix, as in tensor2tensor's first versions; a query that sees no key gets
-    heads of zeros; and scores are returned after dropout. num_heads · key_dim need
-    not equal d_model.
+    uniform matrix, as in tensor2tensor's first versions; a query that sees no key gets heads
+    of zeros; and scores are returned after dropout. num_heads · key_dim need not equal d_model.
 
     Args:
       num_heads: h.
@@ -319,7 +318,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         return functools.reduce(ops.logical_and, conditions) if conditions else None
 
     def _boolean_mask(self, name, mask, *shapes):
-        """Converts a mask, a tensor or lists of booleans or integers, to a boolean tensor."""
+        """Converts a mask (a tensor or lists of booleans or integers) to a boolean tensor."""
         mask = ops.convert_to_tensor(mask)
         check_no_floats(self, name, mask)
         check_shape(self, name, mask, *shapes)

@@ -128,7 +128,7 @@ def pop_alias(layer, arguments, alias, name, value):
 
 
 def normal_initializer(d_model):
-    """Returns tensor2tensor's N(0, d_model^-0.5), of variance 1 after the factor sqrt(d_model)."""
+    """Returns tensor2tensor's N(0, d_model^-0.5); sqrt(d_model) times it has variance 1."""
     return keras.initializers.RandomNormal(stddev=d_model**-0.5)
 
 

@@ -502,7 +502,7 @@ class TransformerDecoder(_TransformerLayer):
           past: {"key", "value"} of earlier positions, each [batch, heads, slots, width]; read only.
           recent: the same for the positions after `past`, with free slots.
           write_mask: boolean [slots of recent, 1], True for the new position's slots: one for each
-            hypothesis, consecutive and in order, starting at a multiple of the number of these.
+            hypothesis, consecutive and in order, from a multiple of the number of hypotheses on.
           valid_slots: boolean [batch, 1, hypotheses, slots of past + slots of recent], True for
             the slots of a hypothesis's own positions, the new one included.
           memory: {"key", "value"} of the encoder's output.
@@ -515,7 +515,7 @@ class TransformerDecoder(_TransformerLayer):
         """
         inputs = self.residual_1.sublayer_input(x)
         values = self.self_attention.keys_and_values(inputs, position=index, layout=layout)
-        recent = {name: _write(recent[name], write_mask, values[name]) for name in recent}
+        recent = {name: _write_slots(recent[name], write_mask, values[name]) for name in recent}
         parts = [past, recent]
         attended = self.self_attention.attend(inputs, parts, valid_slots, index, layout=layout)
         x = self.residual_1(x, attended)
@@ -551,7 +551,7 @@ def _update_cache(cache, index, new_keys_values):
     return {"key": key, "value": value}, cache
 
 
-def _write(slots, write_mask, values):
+def _write_slots(slots, write_mask, values):
     """Returns slots with values [batch, heads, n, width] written where `write_mask` is True.
 
     `ops.slice_update` is an XLA operator, which TensorFlow compiles even if XLA is off.

@@ -254,7 +254,7 @@ class Transformer(keras.Model):
 
         Args:
           inputs: {"source", "target"}, as for a call. Row i of the decoder's weights belongs to
-            the prediction of target i. Column j of its self-attention belongs to its input j:
+            the prediction of target i. Column j of its self-attention belongs to decoder input j:
             target j - 1, or the zero vector at the start.
 
         Returns:

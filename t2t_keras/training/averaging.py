@@ -122,9 +122,9 @@ def _run_mean(config: RunConfig, paths: Sequence[str], n: int | None, seconds: f
 
 
 def drop_near_duplicate(paths: Sequence[str]) -> list[str]:
-    """Drops the checkpoint before the newest if it is nearly the same.
+    """Drops the checkpoint before the newest if the two are nearly the same.
 
-    That is the case if the gap between their steps is below half the median of the earlier gaps.
+    They are if the gap between their steps is below half the median of the earlier gaps.
     """
     steps = [known_step_of(path) for path in paths]
     gaps = np.diff(steps)
@@ -155,7 +155,7 @@ def _warn_about_early(paths: Sequence[str]) -> None:
 
 
 def _make_dev_loss(config: RunConfig) -> Callable[[Mapping[str, np.ndarray], str], float] | None:
-    """Returns a function from weights and their path to dev loss; None without the run's data."""
+    """Returns a function that measures the dev loss of weights; None without the run's data."""
     try:
         generated = open_generated(config.problem, config.data_dir)
         generated.open_examples("dev")
@@ -248,7 +248,7 @@ def _moving_average(paths: Sequence[str]) -> _Mean:
 
 
 def select_spaced(paths: Sequence[str], times: Sequence[float], spacing: float) -> list[str]:
-    """Returns the newest (last) path and, going back, each one at least `spacing` older.
+    """Returns, going back from the newest (last), paths that are at least `spacing` apart.
 
     `times` are the seconds at which the files were written; differences are rounded.
     """

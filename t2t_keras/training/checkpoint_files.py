@@ -140,7 +140,7 @@ def read(
 
 
 def read_head(path: str | Path) -> dict[str, Any]:
-    """Returns the head of a checkpoint without reading its arrays; raises the errors of `read`."""
+    """Returns a checkpoint's head without reading the arrays; raises the same errors as `read`."""
     return _read_file(path, lambda file: _read_header(file)[1])
 
 
@@ -211,18 +211,18 @@ def _digest(table: Mapping[str, Mapping[str, Any]], checksums: Mapping[str, int]
 
 
 NAME = "model.ckpt"
-BEST = "best"  # The folder within a run for the weights with the lowest dev loss.
+BEST = "best"  # The folder within a run for the weights that are best on the dev set.
 _STEP = re.compile(r"-(\d+)(?:\.\w+)?$")
 _NAME_AND_STEP = re.compile(r"(.+)-(\d+)")
 
 
 def path_at(directory: str | Path, step: int) -> str:
-    """Returns the path of the checkpoint of a step."""
+    """Returns the path of a step's checkpoint."""
     return str(Path(directory) / f"{NAME}-{step}{SUFFIX}")
 
 
 def checkpoint_paths(directory: str | Path) -> list[str]:
-    """Returns the paths of the checkpoints in a directory, by step, newest last."""
+    """Returns the paths of the checkpoints in a directory, ordered by step, newest last."""
     paths = {}
     for file in Path(directory).glob(f"{NAME}-*{SUFFIX}"):
         if match := re.fullmatch(rf"{re.escape(NAME)}-(\d+){re.escape(SUFFIX)}", file.name):
@@ -316,7 +316,7 @@ def known_step_of(path: str | Path) -> int:
     step = step_of(path)
     if step is None:
         raise UserError(
-            f"{path}: expected a name with its step, as {NAME}-1000{SUFFIX}.", code="bad_file_name"
+            f"{path}: expected a name with a step, like {NAME}-1000{SUFFIX}.", code="bad_file_name"
         )
     return step
 

@@ -37,7 +37,7 @@ from t2t_keras.training.trained_parts import LORA_SCALE, base_weights, merge_ada
 
 # Key in the head of the best weights, for the step of the run's newest checkpoint.
 NEWEST_SAVED = "newest_saved"
-# Prefixes of array names: of the model, of the optimizer, and of the arrays for `weights_of`.
+# Prefixes of array names: the model's, the optimizer's, and those that `weights_of` needs.
 MODEL, _OPTIMIZER = "model", "optimizer"
 WEIGHTS = (f"{MODEL}/", LORA_SCALE)
 # An empty file that marks a run with saved checkpoints, which must not restart without them.
@@ -228,7 +228,7 @@ def _assign(
     arrays: Mapping[str, np.ndarray],
     path: str | Path,
 ) -> None:
-    arrays = _match_numbers(variables, arrays)
+    arrays = _rename_to_match(variables, arrays)
     missing = [name for name in variables if name not in arrays]
     lacks_weights = any(name.startswith(f"{MODEL}/") for name in missing)
     has_optimizer = any(name.startswith(f"{_OPTIMIZER}/") for name in arrays)
@@ -252,7 +252,7 @@ def _assign(
         variable.assign(arrays[name])
 
 
-def _match_numbers(
+def _rename_to_match(
     variables: Iterable[str], arrays: Mapping[str, np.ndarray]
 ) -> Mapping[str, np.ndarray]:
     """Renames arrays to the names that variables have in this process.
@@ -346,7 +346,7 @@ def write_run(
 def refuse_occupied(output_dir: str | Path, overwrite: bool = False, flag: str = "") -> None:
     """Raises `UserError` if a directory contains a run, generated data or an export.
 
-    With `overwrite` it may contain a mean; errors name `flag`, which requests that.
+    With `overwrite` the directory may contain a mean; errors suggest `flag` for that.
     """
     is_mean = last_writer(output_dir) == AVERAGING
     if is_mean and overwrite:
@@ -384,7 +384,7 @@ class TrainedModel:
 
 
 def load_model(path: str | Path, weights_dtype: str = "float32") -> TrainedModel:
-    """Loads the model of a run, to be called, compiled, trained, translated with or exported.
+    """Loads the model of a run, to call, compile, train, translate with or export.
 
     Args:
       path: the directory of a run or its `best/`, for the newest checkpoint there; or a checkpoint.

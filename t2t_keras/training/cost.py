@@ -56,7 +56,7 @@ class RunClock:
         self._begin(OTHER)
 
     def begin_training(self) -> None:
-        """Starts `training_seconds`, before the first step."""
+        """Starts the count of `training_seconds`, before the first step."""
         self._training_start = time.monotonic()
 
     def training_seconds(self) -> float:

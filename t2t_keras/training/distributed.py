@@ -28,15 +28,15 @@ from t2t_keras.training.run_config import RunConfig, TrainOptions
 
 # Longest time that a network file system needs to show a file to another machine.
 _MAX_DELAY_SECONDS = 10.0
-# gRPC carries error messages of a few kilobytes.
+# gRPC carries error messages of at most a few kilobytes.
 _MAX_REPORT = 2000
 _REPORT_SECONDS = 2.0
 # TensorFlow's errors that a lost worker causes.
 _LOST_WORKER_ERRORS = (
     "AbortedError CancelledError DeadlineExceededError InternalError UnavailableError UnknownError"
 ).split()
-# TensorFlow 2.21's messages about a lost worker (the chief if they name no task): our reasons.
-_CAUSES = {
+# Reasons by TensorFlow 2.21's message about a lost worker, the chief if it names no task.
+_REASONS = {
     r"timed out task names:(\s*/job:\S+)+|CoordinationService/RegisterTask": (
         "did not start within {start:g} s (--worker_start_secs)"
     ),
@@ -90,11 +90,11 @@ class Workers:
         return min(map(int, self.gather(str(number))))
 
     def stop_together(self, requested: bool) -> bool:
-        """Returns whether any worker requests to stop; all call it after the same step."""
-        return requested if self.count == 1 else float(self._total(float(requested))) > 0
+        """Returns whether any worker requests to stop; all must call it after the same step."""
+        return requested if self.count == 1 else float(self._replica_sum(float(requested))) > 0
 
     @functools.cached_property
-    def _total(self) -> Callable[[float], Any]:
+    def _replica_sum(self) -> Callable[[float], Any]:
         """A graph, made once, that sums over all replicas; `gather` makes one at every call."""
         import tensorflow as tf
 
@@ -180,7 +180,7 @@ class Workers:
 
 @contextlib.contextmanager
 def workers_of_run(options: TrainOptions, worker_gpu: int | None = None) -> Iterator[Workers]:
-    """Connects this process to the other workers; an error of one ends all.
+    """Connects this process to the other workers; an error in one ends all.
 
     Raises:
       UserError: the environment is invalid, the backend trains on one machine only, or another
@@ -266,7 +266,7 @@ def lost_worker_error(error: BaseException, cluster: Cluster, options: TrainOpti
             f"{name} has a different number of GPUs: expected the same number on all workers.",
             code="different_workers",
         )
-    for pattern, template in _CAUSES.items():
+    for pattern, template in _REASONS.items():
         if cause := re.search(pattern, text):
             tasks = re.findall(r"task:(\d+)", cause[0]) or ["0"]
             names = " and ".join(cluster.name(int(task)) for task in dict.fromkeys(tasks))

@@ -49,7 +49,7 @@ class Progress:
     def __init__(self, curves: TensorBoardCurves | JsonCurves | None, first: int, last: int):
         self._curves = curves
         self._done, self._last_step = first, last
-        # The bar gets the columns that the text leaves.
+        # The bar gets the columns that the text leaves free.
         bar_format = "step {n_fmt}/{total_fmt}  {desc}eta {remaining}  |{bar}|"
         self._bar = ProgressBar(total=last, initial=first, smoothing=0.05, bar_format=bar_format)
         # Sums since the last point of the curves.
@@ -57,7 +57,7 @@ class Progress:
         self._restart_clock()
 
     def _restart_clock(self) -> None:
-        """Restarts the measurement of speed, as after an evaluation, which must not count."""
+        """Restarts the measurement of speed, as after an evaluation, whose time must not count."""
         self._tokens = 0.0
         self._restarted_at = self._printed_at = time.monotonic()
         self._base_step = self._done

@@ -45,7 +45,7 @@ class TrainOptions:
     local_eval_frequency: int = setting(
         1000, "steps between evaluations on the dev set; 0 = by time alone", minimum=0
     )
-    # The default of save_checkpoints_secs: a slow run is evaluated as often as it is saved.
+    # The same default as save_checkpoints_secs: a slow run is evaluated as often as saved.
     eval_secs: float = setting(
         600.0,
         "maximum seconds of training between evaluations (60 before the first); 0 = by steps alone",
@@ -388,7 +388,7 @@ class RunConfig:
                 f"--output_dir={output_dir} contains a run with different settings:\n  {lines}\n"
                 f"To use that run, leave the flags of these settings out. To start a new run from "
                 f"its weights, give a new --output_dir and --warm_start_from={output_dir}. To "
-                f"start over, remove it.",
+                f"start over, remove that directory.",
                 code="other_settings",
             )
 

@@ -30,7 +30,7 @@ def choose_trained(model: keras.Model, hparams: HParams) -> None:
     """
     weights = {name_in(model, weight): weight for weight in model.trainable_weights}
     if not hparams.lora_rank:
-        chosen_names = _matching(weights, hparams.trainable)
+        chosen_names = _matching_names(weights, hparams.trainable)
         for name, weight in weights.items():
             weight.trainable = name in chosen_names
         return
@@ -40,13 +40,13 @@ def choose_trained(model: keras.Model, hparams: HParams) -> None:
             layers[name_in(model, layer.kernel)] = layer
         elif isinstance(layer, keras.layers.Embedding):
             layers[name_in(model, layer.embeddings)] = layer
-    for name in _matching(layers, hparams.trainable):
+    for name in _matching_names(layers, hparams.trainable):
         layers[name].enable_lora(hparams.lora_rank, hparams.lora_alpha or None)
     for weight in weights.values():
         weight.trainable = False
 
 
-def _matching(names: Collection[str], patterns: Sequence[str]) -> list[str]:
+def _matching_names(names: Collection[str], patterns: Sequence[str]) -> list[str]:
     """Returns the names that match one of the patterns; without patterns, all names."""
     patterns = patterns or [".*"]
     for pattern in patterns:

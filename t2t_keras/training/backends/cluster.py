@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from t2t_keras.errors import TRY_AGAIN_STATUS, UserError
 
-_EXAMPLE = (
+_TF_CONFIG_EXAMPLE = (
     '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker", "index": 0}}'
 )
 
@@ -55,7 +55,7 @@ def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> Clu
 
 @contextlib.contextmanager
 def without_tf_config() -> Iterator[None]:
-    """Hides `TF_CONFIG` from TensorFlow, which fails on an empty one in a single process."""
+    """Hides `TF_CONFIG` from TensorFlow, which fails in a single process if it is empty."""
     content = os.environ.pop("TF_CONFIG", None)
     try:
         yield
@@ -99,7 +99,7 @@ def _from_tf_config(text: str) -> Cluster:
     except (ValueError, AttributeError, TypeError) as error:
         raise UserError(
             f"TF_CONFIG={text!r}: {error}. Give every machine the same list of workers and its own "
-            f"index, for example {_EXAMPLE}; or unset TF_CONFIG to train on one machine.",
+            f"index, for example {_TF_CONFIG_EXAMPLE}; or unset TF_CONFIG to train on one machine.",
             code="bad_configuration",
         ) from None
     return Cluster(addresses, index + (len(chiefs) if job == "worker" else 0))
