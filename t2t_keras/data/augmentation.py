@@ -10,7 +10,7 @@ into ten others, and does not change the rest. The changes, by name:
 | `typos` | letters swapped, doubled, left out or added in some words | unchanged |
 | `diacritics` | a for ä, c for ç | unchanged |
 | `punctuation` | without punctuation at its end | likewise |
-| `noise` | a number, a code or an emoji at its beginning or end | the same one there |
+| `noise` | a number, a code or an emoji at its beginning or end | the same in the same place |
 
 `registry.register_augmentation` adds others, and so does a `PairTransform`.
 
@@ -94,7 +94,7 @@ class OnlineAugmentation:
         return bool(self._samplers or self._changes)
 
     def examples(self, store: ExampleStore, numbers: np.ndarray, step: int) -> ExampleStore:
-        """Returns the examples with these numbers as a step reads them, in this order."""
+        """Returns the examples with these numbers, in this order, as a step reads them."""
         sides = [store.rows(numbers, side) for side in SIDES]
         seeds, occurrences = [], Counter[int]()
         for number in numbers.tolist():

@@ -37,7 +37,7 @@ class TokenBatchSampler:
       corpora: number of examples of each corpus, in the order of the examples, for `mix`.
 
     Raises:
-      UserError: no example is short enough, one does not fit a batch, or `mix` is wrong.
+      UserError: no example is short enough, an example does not fit a batch, or `mix` is wrong.
 
     Attributes:
       left_out: number of pairs that are left out.
@@ -77,7 +77,7 @@ class TokenBatchSampler:
             self._mixture = Mixture(mix, until, dict(zip(corpora, usable, strict=True)), seed)
         self._batch_tokens = batch_tokens
         self._seed = seed
-        self._first_steps = [0]  # The first step of each planned epoch, and of the next one.
+        self._first_steps = [0]  # The first step of each planned epoch and of the next epoch.
         self._planned: tuple[int, list[np.ndarray]] = (-1, [])
 
     def epoch(self, epoch: int) -> list[np.ndarray]:

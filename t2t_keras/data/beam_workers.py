@@ -60,7 +60,7 @@ def beam_workers(
         if count:
             _run_pipeline(runner, options, call_dir, count)
         for number in range(count):
-            with reading(_path(call_dir, number, _RESULT)) as file:
+            with reading(_call_file(call_dir, number, _RESULT)) as file:
                 result = pickle.load(file)
             yield result
 
@@ -104,7 +104,7 @@ def _pipeline(runner: str, options: Sequence[str]) -> Any:
         ) from error
 
 
-def _path(call_dir: Path, number: int, kind: str) -> Path:
+def _call_file(call_dir: Path, number: int, kind: str) -> Path:
     return call_dir / f"{number}.{kind}"
 
 
@@ -115,7 +115,7 @@ def _write_calls(call_dir: Path, function: Callable, arguments: Iterable[tuple])
     write_atomically(call_dir / _FUNCTION, pickle.dumps(content))
     count = 0
     for count, call_arguments in enumerate(arguments, 1):
-        write_atomically(_path(call_dir, count - 1, _ARGUMENTS), pickle.dumps(call_arguments))
+        write_atomically(_call_file(call_dir, count - 1, _ARGUMENTS), pickle.dumps(call_arguments))
     return count
 
 
@@ -147,7 +147,7 @@ def _run_pipeline(runner: str, options: Sequence[str], call_dir: Path, count: in
         if failure["status"] == _INTERRUPTED:
             raise KeyboardInterrupt
         raise UserError(failure["text"], failure["status"], code=failure["code"])
-    if not all(_path(call_dir, number, _RESULT).exists() for number in range(count)):
+    if not all(_call_file(call_dir, number, _RESULT).exists() for number in range(count)):
         raise UserError(
             f"The pipeline of {runner} ended as {state}, but {call_dir} lacks results. Run the "
             f"same command again; --data_dir must be on a file system that all machines share.",
@@ -176,8 +176,8 @@ def _do_call(call_dir: Path, number: int) -> None:
         return  # Another call has failed.
     try:
         function = _cached_function(call_dir)
-        arguments = pickle.loads(_path(call_dir, number, _ARGUMENTS).read_bytes())
-        write_atomically(_path(call_dir, number, _RESULT), pickle.dumps(function(*arguments)))
+        arguments = pickle.loads(_call_file(call_dir, number, _ARGUMENTS).read_bytes())
+        write_atomically(_call_file(call_dir, number, _RESULT), pickle.dumps(function(*arguments)))
     except (UserError, OSError) as error:
         text, status, code = str(error), 2, "not_read"
         if isinstance(error, UserError):

@@ -163,7 +163,7 @@ class Generated:
     def corpora(self) -> dict[str, int]:
         """The number of training examples of each corpus, in the order of the examples."""
         train = self.manifest["splits"]["train"]
-        # Data of earlier versions is one corpus.
+        # Data that earlier versions generated is one corpus.
         return train.get("corpora", {"train": train["examples"]})
 
     def text(self, split: str) -> tuple[list[str], list[str]]:
@@ -252,7 +252,7 @@ def open_generated(problem: Problem, data_dir: str | Path, as_text: bool = False
       as_text: whether only text is needed, so that only the languages and the test set must match.
 
     Raises:
-      UserError: there is no data, or it was made with other settings; names each difference.
+      UserError: there is no data, or it was made with different settings; names each difference.
     """
     directory = Path(data_dir) / problem.name
     manifest = read_manifest(directory, problem)

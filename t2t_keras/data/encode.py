@@ -182,7 +182,7 @@ def digest_of(made_from: Mapping[str, Any]) -> str:
 
 
 class _Pairs:
-    """The pairs of a chunk, without those left out.
+    """The pairs of a chunk that have not been left out.
 
     Attributes:
       texts: source and target of each pair.

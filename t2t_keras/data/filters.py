@@ -155,12 +155,12 @@ def pair_hashes(chunk: Chunk) -> np.ndarray:
 
     The probability of a collision among 36 million pairs is 4 in 100,000.
     """
-    texts = (b"%b\n%b" % tuple(map(_comparable, pair)) for pair in chunk.pairs())
+    texts = (b"%b\n%b" % tuple(map(_normalized_line, pair)) for pair in chunk.pairs())
     digests = (hashlib.blake2b(text, digest_size=8).digest() for text in texts)
     return np.frombuffer(b"".join(digests), np.uint64)
 
 
-def _comparable(line: bytes) -> bytes:
+def _normalized_line(line: bytes) -> bytes:
     if not line.isascii():
         with contextlib.suppress(UnicodeDecodeError):
             line = normalized(line.decode("utf-8")).encode("utf-8")

@@ -107,7 +107,7 @@ def generate(
         )
     if beam_runner:
         check_beam(beam_runner, beam_pipeline_options)
-        # Workers may have other working directories.
+        # Workers may have different working directories.
         data_dir, tmp_dir = Path(data_dir).absolute(), Path(tmp_dir).absolute()
     problem = problem.resolved(Path(tmp_dir))
     # Check everything possible before removing old data.
@@ -348,7 +348,7 @@ def _read_or_empty(path: Path) -> dict[str, Any]:
 
 
 def _remove(directory: Path, pattern: str, keep: Collection[str] = ()) -> None:
-    """Removes the files whose names match a regular expression, except those to keep."""
+    """Removes the files whose names match a regular expression, except the names in `keep`."""
     try:
         for path in directory.iterdir():
             if re.fullmatch(pattern, path.name) and path.name not in keep:

@@ -170,7 +170,7 @@ def parallel_batches(
 
 
 def pad_rows(rows: Ids, count: int = 0, multiple: int = 1) -> np.ndarray:
-    """Returns rows as one array, padded to at least `count` rows, and to a multiple in length."""
+    """Pads rows into one array: at least `count` rows, and a length divisible by `multiple`."""
     length = _round_up(max(map(len, rows)), multiple)
     ids = np.full([max(count, len(rows)), length], PADDING_ID, np.int32)
     for padded_row, row in zip(ids, rows, strict=False):

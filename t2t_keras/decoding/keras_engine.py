@@ -46,7 +46,7 @@ from t2t_keras.special_ids import EOS_ID, PADDING_ID
 from t2t_keras.text.tokenizer import Tokenizer
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
-# Maximum tokens of a single sentence to compile for: longer ones may need several compilations.
+# Maximum tokens of a sentence to compile for: longer sentences may need several compilations.
 MAX_COMPILED_LENGTH = 64
 
 
@@ -297,7 +297,7 @@ class Search:
 
 
 class BackgroundXlaSearch:
-    """Searches with XLA for shapes that are already compiled; returns None for others.
+    """Searches with XLA if the shape of the input is already compiled; else returns None.
 
     The first sentence of a shape starts a thread that compiles the graph for that shape. Only one
     thread compiles at a time, as several would block TensorFlow's own threads.

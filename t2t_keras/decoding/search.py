@@ -21,7 +21,7 @@ _ANY = -1  # Any symbol.
 
 # XLA compiles for each shape, so there should be few shapes.
 _MIN_XLA_SLOTS = 128  # Slots of the past: this number, doubled as often as needed.
-_MIN_XLA_LENGTH = 64  # Maximum output length, likewise.
+_MIN_XLA_LENGTH = 64  # Maximum output length, doubled likewise.
 _XLA_SHRINK_FACTOR = 4  # Finished sentences are dropped when at most one in four is unfinished.
 
 
@@ -49,7 +49,7 @@ class Constraints:
 
     def forced_ids(self, index: tf.Tensor, limits: Limits) -> tf.Tensor:
         """Returns the only symbol that is allowed at `index`, int32 [B]; -1 = any."""
-        # One more column, for all positions after the longest prefix.
+        # Add a column, for all positions after the longest prefix.
         prefixes = tf.pad(limits.prefixes, [[0, 0], [0, 1]], constant_values=PADDING_ID)
         column = tf.minimum(index, tf.shape(limits.prefixes)[1])
         prefix_ids = tf.gather(prefixes, column, axis=1)

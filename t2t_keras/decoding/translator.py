@@ -256,7 +256,7 @@ class Translator:
         self._search_in_batches(self.engine, parts, progress)
         faulty_parts = [part for part in parts if any(part.costs(1)[0])]
         if faulty_parts and (engine := self.engine.with_all_hypotheses()) is not self.engine:
-            # Only if needed, as the engine may have to compile another search.
+            # Search again only if needed, as the engine may have to compile another search.
             self._search_in_batches(engine, faulty_parts)
         for part in faulty_parts:
             part.rerank(only_first=bool(self.config.samples))
@@ -369,7 +369,7 @@ class Translator:
     def align(
         self, lines: Sequence[str], translations: Sequence[Translation]
     ) -> list[list[tuple[int, int]]]:
-        """Aligns the words of translations with those of their sources, by attention.
+        """Aligns the words of translations with source words, by attention.
 
         A word is aligned with the source word that the model attends to most, unless the problem
         chooses otherwise (see `Problem.align`). The attention is the mean over the models and over

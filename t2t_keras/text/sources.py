@@ -196,9 +196,9 @@ def _read_lines(path: Path, languages: tuple[str, str] = ("", "")) -> Iterator[t
         yield from read_text_file(stream, path.name, languages)
 
 
-def _convert(path: Path, plain: Sequence[Path], lines: Iterable[tuple[bytes, ...]]) -> None:
-    if not all(file.exists() for file in plain):
-        with _replace_plain_files(plain, path) as outputs:
+def _convert(path: Path, plain_files: Sequence[Path], lines: Iterable[tuple[bytes, ...]]) -> None:
+    if not all(file.exists() for file in plain_files):
+        with _replace_plain_files(plain_files, path) as outputs:
             _write_lines(lines, outputs)
 
 
@@ -215,8 +215,8 @@ def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
     plain = {names: path for names, path in plain.items() if not path.exists()}
     if not plain:
         return
-    # Members come in any order: `best[names]` is the index in `names` of the best one so far.
-    best = {names: len(names) for names in plain}
+    # Members come in any order: `best_index[names]` is the index in `names` of the best yet.
+    best_index = {names: len(names) for names in plain}
     with (
         _replace_plain_files(plain.values(), path, files[0].size) as outputs,
         path.open("rb") as file,
@@ -227,8 +227,8 @@ def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
         for member in archive:
             name = PurePosixPath(member.name).name
             for names, output in zip(plain, outputs, strict=True):
-                if member.isfile() and name in names[: best[names]]:
-                    best[names] = names.index(name)
+                if member.isfile() and name in names[: best_index[names]]:
+                    best_index[names] = names.index(name)
                     output.seek(0)
                     output.truncate()
                     stream = archive.extractfile(member)
@@ -236,9 +236,9 @@ def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
                     with stream:
                         _write_lines(read_text_file(stream, f"{path.name}/{name}"), [output])
                     break
-            if not any(best.values()):
+            if not any(best_index.values()):
                 break
-        missing = [names[0] for names, index in best.items() if index == len(names)]
+        missing = [names[0] for names, index in best_index.items() if index == len(names)]
         if missing:
             raise UserError(
                 f"{path} has no {', '.join(sorted(missing))}. Is it the archive of "
@@ -264,12 +264,12 @@ def _renew_folder(name: str, path: Path, tmp_dir: Path) -> Path:
 
 @contextlib.contextmanager
 def _replace_plain_files(
-    plain: Iterable[Path], path: Path, expected_size: int | None = None
+    plain_files: Iterable[Path], path: Path, expected_size: int | None = None
 ) -> Iterator[list[BinaryIO]]:
     """Opens the plain files of `path` to write; replaces all or none. Errors name `path`."""
     try:
         with contextlib.ExitStack() as stack:
-            yield [stack.enter_context(atomic_writer(output)) for output in plain]
+            yield [stack.enter_context(atomic_writer(file)) for file in plain_files]
     except (gzip.BadGzipFile, tarfile.TarError, EOFError, zlib.error) as error:
         size = f"{path.stat().st_size:,} bytes"
         if expected_size:
@@ -384,7 +384,7 @@ def dataset_directory(text: PreparedText) -> Path:
 
 def prepared_lines(text: PreparedText) -> Iterator[tuple[bytes, bytes]]:
     """Yields source and target of a prepared split; prints that some pairs may be missing."""
-    order = "" if text.split == "train" else "; its lines are not in the official order"
+    order_caveat = "" if text.split == "train" else "; its lines are not in the official order"
     with _open_builder(text) as builder:
         dataset = builder.as_dataset(split=text.split, shuffle_files=False)
         for example in dataset.as_numpy_iterator():
@@ -394,7 +394,7 @@ def prepared_lines(text: PreparedText) -> Iterator[tuple[bytes, bytes]]:
             else:
                 yield source.replace(b"\n", b" "), target.replace(b"\n", b" ")
     caveat = "tensorflow-datasets leaves out pairs with an empty side without counting them"
-    print(f"{text.dataset}, {text.split}: {caveat}{order}.", flush=True)
+    print(f"{text.dataset}, {text.split}: {caveat}{order_caveat}.", flush=True)
 
 
 @contextlib.contextmanager

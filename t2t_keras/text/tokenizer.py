@@ -277,7 +277,7 @@ class SentencePieceTokenizer(Tokenizer):
     U+2581, SentencePiece's sign for a space, becomes a space; "char" vocabularies, which have no
     bytes, encode characters outside the vocabulary as id 2. Other models may change text.
 
-    A model with other special ids raises `UserError`.
+    A model with different special ids raises `UserError`.
     """
 
     suffix: ClassVar[str] = ".model"
@@ -377,14 +377,14 @@ class SentencePieceTokenizer(Tokenizer):
             # " " encodes as two spaces: SentencePiece puts one in front of each word.
             two_spaces = self._processor.encode(" ")
             cache.clear()
-            cache[""] = _packed(two_spaces[: len(two_spaces) // 2])
+            cache[""] = _ids_to_bytes(two_spaces[: len(two_spaces) // 2])
         words_by_line = [line.split(" ") if line else () for line in lines]
         new_words = list(set().union(*words_by_line).difference(cache))
-        new_ids = map(_packed, self._processor.encode(new_words))
+        new_ids = map(_ids_to_bytes, self._processor.encode(new_words))
         cache.update(zip(new_words, new_ids, strict=True))
         for words in words_by_line:
             ids = b"".join(map(cache.__getitem__, words))
-            yield np.frombuffer(ids + _packed([EOS_ID]), np.int32)
+            yield np.frombuffer(ids + _ids_to_bytes([EOS_ID]), np.int32)
 
     def decode(self, sequences: Iterable[Iterable[int]]) -> list[str]:
         """See `Tokenizer`."""
@@ -490,7 +490,7 @@ def _training_options(kind: str) -> dict[str, Any]:
     )
 
 
-def _packed(ids: list[int]) -> bytes:
+def _ids_to_bytes(ids: list[int]) -> bytes:
     # Joining bytes is the fastest way to join int32 arrays.
     return array.array("i", ids).tobytes()
 
