@@ -163,8 +163,8 @@ def convention_bleu(
     languages = NonbreakingPrefixes().available_langs
     if language not in languages:  # sacremoses would tokenise it as English.
         raise UserError(
-            f"The convention {convention} tokenises by language: expected that of the "
-            f"translations, such as de, got {language!a}.{suggest(language, languages)}",
+            f"The convention {convention} tokenises by language: expected the language of "
+            f"the translations, such as de, got {language!a}.{suggest(language, languages)}",
             code="bad_value",
         )
     tokenizer = sacremoses.MosesTokenizer(lang=language)

@@ -103,7 +103,7 @@ def _take_arguments(flags: Flags, files: Sequence[str]) -> None:
     if conflicting or len(files) < 2:
         conflict = f" and {' and '.join(conflicting)}" if conflicting else ""
         raise UserError(
-            f"Expected a file of translations and at least one file of references, or else the "
+            f"Expected a file of translations and at least one file of references, or only "
             f"flags; got {' '.join(files)}{conflict}.",
             code="bad_arguments",
         )

@@ -23,7 +23,7 @@ _EXAMPLE_PROBLEM = "translate_ende_toy"
 def define_flags(flags: Flags) -> None:
     """Adds the flags of the command."""
     flags.group("Run")
-    define_common(flags, output_dir="Directory of the run; continues a run that is in it")
+    define_common(flags, output_dir="Directory of the run; an existing run is continued")
     define_common(flags, "problem", "problem_config")
     define_common(flags, data_dir="Directory that t2t-datagen wrote to")
     define_common(flags, "hparams_set", "hparams", "model")

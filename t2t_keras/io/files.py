@@ -46,7 +46,7 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 def _irregular_file_error(path: str | Path) -> UserError:
     return UserError(
-        f"{path} is a device, a FIFO or a socket: expected a file. Put the file there.",
+        f"{path} is a device, a FIFO or a socket: expected a file. Replace it by the file.",
         code="not_a_file",
     )
 

@@ -318,7 +318,7 @@ def tree_texts(path: Path, offset: int = 0, line: int = 1) -> Iterator[TreeText]
                 break
     if pending:
         raise UserError(
-            f"{path}:{first_line}: expected the end of the tree that begins here within "
+            f"{path}:{first_line}: the tree that begins here must end within "
             f"{MAX_TREE_BYTES:,} bytes, got {depth} open brackets in line {number}.",
             code="bad_tree",
         )

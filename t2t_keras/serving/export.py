@@ -271,7 +271,7 @@ def origin_lines(config: RunConfig, checkpoint: str | Path) -> list[str]:
 
 
 def recorded_scores(config: RunConfig, checkpoint: str | Path, path: str | Path) -> list[str]:
-    """Returns a line for each score of the checkpoint in a file of results, if there is one.
+    """Returns a line for each score of the checkpoint in a file of results; [] without the file.
 
     A result with this problem, set and step may be of other weights: another run's, or an average's
     (its step is its newest source's). Such scores are left out, and their number is printed.
@@ -290,9 +290,9 @@ def recorded_scores(config: RunConfig, checkpoint: str | Path, path: str | Path)
     ]
     if left_out := len(possible_results) - len(own_results):
         print(
-            f"{path}: left out {left_out:,} scores of the same set and step: they are of other or "
-            f"unknown weights, or were made with another engine, an ensemble, forbidden words, a "
-            f"glossary or prefixes.",
+            f"{path}: left out {left_out:,} scores of the same set and step: they are of different "
+            f"or unknown weights, or were made with another engine, an ensemble, forbidden words, "
+            f"a glossary or prefixes.",
             flush=True,
         )
     return list(map(_score_line, own_results))

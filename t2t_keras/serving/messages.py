@@ -98,7 +98,7 @@ def string_tensor(strings: Sequence[str]) -> Any:
 
 
 def tensor_values(tensor: Any, count: int) -> list[str] | list[float] | list[int]:
-    """Returns `count` strings, float32 or int32 of a `TensorProto`; raises ValueError without them.
+    """Returns a `TensorProto`'s `count` strings, float32 or int32; raises ValueError for others.
 
     Compares the shape with `count` first, as a tensor of a few bytes may claim any size.
     """
