@@ -136,8 +136,8 @@ def drop_near_duplicate(paths: Sequence[str]) -> list[str]:
 
 def _select_last_tenth(paths: Sequence[str]) -> list[str]:
     """Returns the checkpoints of the last tenth of the training."""
-    newest = known_step_of(paths[-1])
-    last_paths = [path for path in paths if known_step_of(path) >= 0.9 * newest]
+    newest_step = known_step_of(paths[-1])
+    last_paths = [path for path in paths if known_step_of(path) >= 0.9 * newest_step]
     print(
         f"The run's dev set is missing: averaging the {len(last_paths)} checkpoints "
         "of the last tenth."
@@ -146,11 +146,11 @@ def _select_last_tenth(paths: Sequence[str]) -> list[str]:
 
 
 def _warn_about_early(paths: Sequence[str]) -> None:
-    first, newest = (known_step_of(paths[index]) for index in (0, -1))
-    if first < _EARLY_SHARE * newest:
+    first_step, newest_step = (known_step_of(paths[index]) for index in (0, -1))
+    if first_step < _EARLY_SHARE * newest_step:
         print(
-            f"The mean reaches back to step {first:,} of {newest:,}, and may be worse than "
-            f"{Path(paths[-1]).name} alone. Leave --n out to let the dev loss decide."
+            f"The mean reaches back to step {first_step:,} of {newest_step:,}, and may be worse "
+            f"than {Path(paths[-1]).name} alone. Leave --n out to let the dev loss decide."
         )
 
 

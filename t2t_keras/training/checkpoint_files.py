@@ -197,8 +197,8 @@ def _encode_header(
     table: Mapping[str, Any], checksums: Mapping[str, int], head: Mapping[str, Any]
 ) -> bytes:
     added = {"version": _VERSION, "crc32": checksums, "digest": _digest(table, checksums)}
-    text = json.dumps({**head, **added})
-    metadata = {"head": text, "crc32": str(zlib.crc32(text.encode()))}
+    head_json = json.dumps({**head, **added})
+    metadata = {"head": head_json, "crc32": str(zlib.crc32(head_json.encode()))}
     return json.dumps({"__metadata__": metadata, **table}).encode()
 
 
@@ -234,9 +234,9 @@ def newest_checkpoint(directory: str | Path) -> str:
     """Returns a run's newest checkpoint; raises `UserError` if there is none."""
     paths = checkpoint_paths(directory)
     if not paths:
-        run = (Path(directory) / "run.json").exists()
-        advice = "The training has not saved one yet." if run else not_a_run(directory)
-        if run and checkpoint_paths(best := Path(directory) / BEST):
+        is_run = (Path(directory) / "run.json").exists()
+        advice = "The training has not saved one yet." if is_run else not_a_run(directory)
+        if is_run and checkpoint_paths(best := Path(directory) / BEST):
             advice = f"The best one is in {best}: give that folder."
         raise UserError(f"There is no checkpoint in {directory}. {advice}", code="no_checkpoint")
     return paths[-1]

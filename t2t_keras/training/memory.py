@@ -38,27 +38,27 @@ def step_memory(
       and "at most": the first three, plus the larger of gradients and activations with logits.
     """
     value_bytes = _BYTES[hparams.compute_dtype]
-    weights = hparams.count_weights(*vocab_sizes)
+    num_weights = hparams.count_weights(*vocab_sizes)
     cast_bytes = value_bytes if value_bytes < FLOAT32 else 0
-    encoder, decoder = _layer_bytes(hparams, length)
+    encoder_bytes, decoder_bytes = _layer_bytes(hparams, length)
     encoders, decoders = hparams.depths()
-    layer_bytes = encoders * encoder + decoders * decoder
+    layer_bytes = encoders * encoder_bytes + decoders * decoder_bytes
     # Gradients of attention weights, and of scores with and without mask; or of the inner units.
     inner = hparams.d_ff * (hparams.parameter_heads() or 1)
     work_bytes = value_bytes * max(3 * hparams.num_heads * length, 2 * inner)
     if hparams.recompute:
         # The inputs of all layers, and the activations inside one layer.
         layer_bytes = (encoders + decoders) * hparams.d_model * value_bytes
-        work_bytes += decoder
+        work_bytes += decoder_bytes
     embedding_bytes = 2 * hparams.d_model * (value_bytes + bool(hparams.dropout))
     # In half precision, add the logits before their conversion to float32. The projection reads
     # a transposed copy of the embedding matrix.
     logits = vocab_sizes[0] * ((2 * FLOAT32 + cast_bytes) * tokens + value_bytes * hparams.d_model)
     if trained is None:
-        trained = 0 if hparams.lora_rank else weights
+        trained = 0 if hparams.lora_rank else num_weights
     arrays_per_weight = _MOMENTS.get(hparams.optimizer, 2) + (hparams.ema_decay > 0)
     memory = {
-        "weights": (FLOAT32 + cast_bytes) * weights,
+        "weights": (FLOAT32 + cast_bytes) * num_weights,
         "optimizer": arrays_per_weight * FLOAT32 * trained,
         "accumulators": FLOAT32 * trained * accumulates,
     }

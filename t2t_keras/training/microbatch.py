@@ -196,9 +196,9 @@ def dry_run(
     rows, length = worst_case_batch(tokens, sampler.max_side, fixed_shapes).source.shape
     accumulates = devices.accumulates or 0 < limit < step_tokens
     memory = step_memory(hparams, vocab_sizes, rows * length, length, accumulates)
-    weights = FLOAT32 * hparams.count_weights(*vocab_sizes)
-    checkpoint = weights + memory["optimizer"]
-    disk = (options.keep_checkpoint_max + 1) * checkpoint + weights
+    best_size = FLOAT32 * hparams.count_weights(*vocab_sizes)
+    checkpoint_size = best_size + memory["optimizer"]
+    disk_size = (options.keep_checkpoint_max + 1) * checkpoint_size + best_size
     lines = [f"{name:<12} {size / 1e6:>9,.0f} MB" for name, size in memory.items()]
     note = " Frozen weights are counted as trained." if hparams.trainable else ""
     return (
@@ -208,7 +208,7 @@ def dry_run(
         f"recompute={str(hparams.recompute).lower()}:\n" + "\n".join(lines) + "\n"
         "At most: weights, optimizer, accumulators, and the larger of gradients and activations "
         f"with logits. The libraries' own memory is not included.{note}\n"
-        f"On disk: a checkpoint of {checkpoint / 1e6:,.0f} MB; {disk / 1e6:,.0f} MB with "
+        f"On disk: a checkpoint of {checkpoint_size / 1e6:,.0f} MB; {disk_size / 1e6:,.0f} MB with "
         f"--keep_checkpoint_max={options.keep_checkpoint_max}, one more while it is written, and "
         f"best/."
     )

@@ -243,11 +243,11 @@ class _Trainer:
         if model.non_trainable_weights:
             trained = sum(math.prod(weight.shape) for weight in model.trainable_weights)
             model_size += f", {trained:,} trained,"
-        source, target = sampler.fill_ratio()
+        source_fill, target_fill = sampler.fill_ratio()
         print(
             f"{model_size} on {self._step.num_replicas} replica(s), steps {self._start_step:,} to "
             f"{self._last_step:,}, {len(self._generated.open_examples('train')):,} training pairs. "
-            f"A step fills on average {source:.1%} (source) and {target:.1%} (target) of "
+            f"A step fills on average {source_fill:.1%} (source) and {target_fill:.1%} (target) of "
             f"batch_tokens={hparams.batch_tokens:,}.",
             flush=True,
         )

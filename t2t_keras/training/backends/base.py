@@ -203,18 +203,18 @@ def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = Non
     # Before the model is made, the number of weights that match a pattern is unknown.
     trained = 0 if config.hparams.trainable else None
     memory = step_memory(config.hparams, config.vocab_sizes, 0, 1, trained=trained)
-    needed = (memory["weights"] + memory["optimizer"]) * max(len(devices.names), 1)
+    needed_bytes = (memory["weights"] + memory["optimizer"]) * max(len(devices.names), 1)
     try:
         # The size of a user's model is unknown before it is made. GPUs report missing memory.
         if config.model == "transformer" and not devices.gpus:
             free = free_memory()
-            if free is not None and free < needed:
+            if free is not None and free < needed_bytes:
                 raise MemoryError
         step = _backend_module().make_step(config, devices, cluster)
     except (OutOfMemoryError, MemoryError) as error:
         raise UserError(
-            f"Out of memory: weights and the optimizer's moments need {needed / 1e9:,.1f} GB. Use "
-            f"a smaller model (d_model, d_ff, num_layers) or more memory.",
+            f"Out of memory: weights and the optimizer's moments need {needed_bytes / 1e9:,.1f} "
+            f"GB. Use a smaller model (d_model, d_ff, num_layers) or more memory.",
             code="out_of_memory",
         ) from error
     step.gpus = devices.gpus
