@@ -74,7 +74,7 @@ def beam_workers(
 
 
 def check_beam(runner: str, options: Sequence[str]) -> None:
-    """Raises `UserError` where Beam is not installed or refuses the runner or an option."""
+    """Raises `UserError` if Beam is not installed, or refuses the runner or an option."""
     if any(re.match(r"(--)?runner\b", option) for option in options):
         raise UserError(
             "Give the runner as --beam_runner, not in --beam_pipeline_options.", code="bad_flags"

@@ -373,11 +373,11 @@ def _report(
     for name, explanation in {
         "cut": f"lines had more than max_input_length={translator.config.max_input_length} tokens; "
         f"{counts['tokens_cut']:,} tokens were cut off. --decode_hparams=split_long=true "
-        f"translates such lines by sentences.",
+        f"translates such lines sentence by sentence.",
         "prefixes_cut": "prefixes were longer than the maximum output length, and were cut. "
         "--decode_hparams=extra_length=100 allows more tokens, up to max_length.",
         "empty": "translations are empty: the model may have trained too little.",
-        "others_taken": "translations are a less likely hypothesis, which has fewer faults.",
+        "others_taken": "translations are less likely hypotheses, which have fewer faults.",
         "breaks": "translations had line breaks or tabs, which became spaces.",
     }.items():
         if counts[name]:

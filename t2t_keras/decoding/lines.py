@@ -222,7 +222,7 @@ class Part:
     notes: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     def costs(self, num_hypotheses: int | None = None) -> list[tuple[float, ...]]:
-        """Returns the cost per stage of each hypothesis, or of the first `num_hypotheses`."""
+        """Returns, for all or the first `num_hypotheses` hypotheses, the costs by stage."""
         source = self.source
         outputs = [hypothesis.text for hypothesis in self.hypotheses[:num_hypotheses]]
         columns: list[Sequence[float]] = []

@@ -241,8 +241,8 @@ def _unpack(files: Sequence[SourceFile], tmp_dir: Path) -> None:
         missing = [names[0] for names, index in best_index.items() if index == len(names)]
         if missing:
             raise UserError(
-                f"{path} has no {', '.join(sorted(missing))}. Is it the archive of "
-                f"{files[0].url or 'that name'}?",
+                f"{path} has no {', '.join(sorted(missing))}. Expected the archive "
+                f"{files[0].url or 'with these files'}.",
                 code="missing_members",
             )
 

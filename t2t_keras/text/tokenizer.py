@@ -120,7 +120,7 @@ class Tokenizer(abc.ABC):
         tokenizer = cls.load(path, path_inside(Path(directory), source["file"]) if source else "")
         if tokenizer.record() != record:
             raise UserError(
-                f"{path} is not the vocabulary that was used here: expected {record['size']:,} ids "
+                f"{path} is not the recorded vocabulary: expected {record['size']:,} ids "
                 f"with SHA-256 {record['sha256'][:12]}, got {tokenizer.vocab_size:,} with "
                 f"{tokenizer.checksum[:12]}. Restore the file.",
                 code="other_vocabulary",
@@ -313,7 +313,7 @@ class SentencePieceTokenizer(Tokenizer):
         """
         if kind not in VOCABULARY_KINDS:
             raise UserError(
-                f"vocab_kind must be in {', '.join(VOCABULARY_KINDS)}, got '{kind}'.",
+                f"vocab_kind must be one of {', '.join(VOCABULARY_KINDS)}, got '{kind}'.",
                 code="bad_value",
             )
         model, training_lines = io.BytesIO(), _TrainingLines(lines)
