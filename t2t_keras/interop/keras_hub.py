@@ -314,7 +314,7 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
             max_lengths = lengths + self.preprocessor.extra_length
             cache["max_lengths"] = ops.minimum(max_lengths, ops.shape(ids)[1] - 1)
 
-        def score(prompt: Any, cache: Tensors, index: Any) -> tuple[Any, Any, Tensors]:
+        def predict_next(prompt: Any, cache: Tensors, index: Any) -> tuple[Any, Any, Tensors]:
             states, cache = self._step(prompt, cache, index)
             logits = self.backbone.transformer.embedding.logits(states, projection)[:, 0]
             return _constrain(logits, cache, index, stop_token_ids), states[:, 0], cache
@@ -322,7 +322,7 @@ class TransformerSeq2SeqLM(keras_hub.models.Seq2SeqLM):
         first = ops.min(ops.sum(ops.cast(in_prompt, "int32"), axis=1))
         cache, states = self._prefill(ids, cache, first)
         ids = self.sampler(
-            next=score,
+            next=predict_next,
             prompt=ids,
             cache=cache,
             index=first,

@@ -164,8 +164,8 @@ class SubwordTokenizer(Tokenizer):
         text = self._text([i for i in ids if i > EOS_ID])
         for number, i in enumerate(ids, 1):
             prefix = self._text([i for i in ids[:number] if i > EOS_ID])
-            differs = (i for i, c in enumerate(prefix) if text[i : i + 1] != c)
-            end = max(num_shown, next(differs, len(prefix)))
+            differences = (i for i, c in enumerate(prefix) if text[i : i + 1] != c)
+            end = max(num_shown, next(differences, len(prefix)))
             pieces.append(text[num_shown:end].replace(" ", SPACE) if i > EOS_ID else _SPECIAL[i])
             num_shown = end
         return pieces

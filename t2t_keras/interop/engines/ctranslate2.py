@@ -174,12 +174,12 @@ class CTranslate2Engine(Engine):
         suppressed: list[list[str]] | None = None,
     ) -> list[list[_Hypothesis]]:
         """Returns all hypotheses of at most `limit` tokens, including EOS."""
-        names = self._named_sources(sources)
+        source_tokens = self._source_tokens(sources)
         prefix_tokens = [[self._target_names[i] for i in ids] for ids in prefixes]
         rows = [row for row in range(len(sources)) for _ in range(self._repeats)]
         min_length = min(self.config.min_length, limit)
         results = self._translator.translate_batch(
-            [names[row] for row in rows],
+            [source_tokens[row] for row in rows],
             [prefix_tokens[row] for row in rows] if any(prefix_tokens) else None,
             suppress_sequences=suppressed,
             max_decoding_length=limit - 1,
@@ -205,19 +205,19 @@ class CTranslate2Engine(Engine):
 
     def _complete(self, sources: Sequence[np.ndarray], rows: list[list[_Hypothesis]]) -> None:
         """Replaces the log-probabilities that are not whole, in place."""
-        names = self._named_sources(sources)
+        source_tokens = self._source_tokens(sources)
         incomplete = [
             (row, rank)
             for row, hypotheses in enumerate(rows)
             for rank, hypothesis in enumerate(hypotheses)
             if not hypothesis.is_whole
         ]
-        pairs = [(names[row], rows[row][rank].tokens) for row, rank in incomplete]
+        pairs = [(source_tokens[row], rows[row][rank].tokens) for row, rank in incomplete]
         for (row, rank), log_probs in zip(incomplete, self._score_pairs(pairs), strict=True):
             total = float(log_probs.sum(dtype=np.float64))
             rows[row][rank] = rows[row][rank]._replace(log_prob=total, is_whole=True)
 
-    def _named_sources(self, sources: Sequence[np.ndarray]) -> list[list[str]]:
+    def _source_tokens(self, sources: Sequence[np.ndarray]) -> list[list[str]]:
         return [[self._source_names[i] for i in ids[:-1]] for ids in sources]
 
     def _score_pairs(self, pairs: Sequence[tuple[list[str], list[str]]]) -> list[np.ndarray]:
@@ -244,7 +244,7 @@ class CTranslate2Engine(Engine):
         count = min(count, len(self._target_names) - len(excluded_names))
         # Take a search's first step: `return_alternatives` does not return the likeliest symbols.
         [result] = self._translator.translate_batch(
-            self._named_sources([source]),
+            self._source_tokens([source]),
             [[self._target_names[i] for i in prefix]],
             beam_size=count,
             num_hypotheses=count,
@@ -288,7 +288,7 @@ class CTranslate2Engine(Engine):
             )
 
         def compute_batch(batch: list[int]) -> list[np.ndarray]:
-            source_tokens = self._named_sources([sources[number] for number in batch])
+            source_tokens = self._source_tokens([sources[number] for number in batch])
             target_tokens = [[self._target_names[i] for i in targets[n][:-1]] for n in batch]
             return list(compute(list(zip(source_tokens, target_tokens, strict=True))))
 

@@ -69,7 +69,7 @@ def write_model(
     positions: int,
 ) -> None:
     """Writes the model and the names of the ids of source and target."""
-    spec = _spec(model, positions)
+    spec = _make_spec(model, positions)
     source_names, target_names = map(list, names)
     spec.register_source_vocabulary(source_names)
     spec.register_target_vocabulary(target_names)
@@ -100,7 +100,7 @@ def check_model_config(config: ModelConfig) -> None:
     check_config(config, "ctranslate2", allowed)
 
 
-def _spec(model: Transformer, positions: int) -> specs.TransformerSpec:
+def _make_spec(model: Transformer, positions: int) -> specs.TransformerSpec:
     """Returns CTranslate2's form of the model, with position tables of `positions` rows."""
     config, (encoder_depth, decoder_depth) = model.config, model.config.depths()
     options = dict(

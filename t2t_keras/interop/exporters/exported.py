@@ -69,7 +69,7 @@ prints the translation when run in this folder. A row has at most {max_ids} ids.
 `config.json` has the special ids, the limits, and the versions of the packages that exported it.
 """
 
-_SENTENCE_PIECES = """import numpy as np
+_SENTENCEPIECE_EXAMPLE = """import numpy as np
 import sentencepiece
 {imports}
 
@@ -79,7 +79,7 @@ ids = np.array([source.encode("A sentence.", add_eos=True)], np.int32)
 {translate}
 print(target.decode([int(i) for i in outputs[0] if i > {end}]))"""
 
-_OTHER_PIECES = """import numpy as np
+_TOKENIZER_EXAMPLE = """import numpy as np
 from t2t_keras.text.tokenizer import Tokenizer
 {imports}
 
@@ -169,7 +169,7 @@ def _example(tokenizer: Tokenizer, imports: str, translate: str) -> str:
     is_plain = not isinstance(tokenizer.source, LookedUpPieces) and all(
         isinstance(side, SentencePieceTokenizer) for side in (tokenizer.source, tokenizer)
     )
-    return (_SENTENCE_PIECES if is_plain else _OTHER_PIECES).format(
+    return (_SENTENCEPIECE_EXAMPLE if is_plain else _TOKENIZER_EXAMPLE).format(
         imports=imports,
         source=record.get("source", record)["file"],
         target=record["file"],

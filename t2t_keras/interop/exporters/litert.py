@@ -32,7 +32,7 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
       UserError: see `greedy_model`; or LiteRT cannot represent the model.
     """
     module = tf.Module()
-    module.translate = _graph(translator)
+    module.translate = _graph_function(translator)
     # LiteRT can call a function by name only if a module has it.
     with _position_tables(translator):
         functions = [module.translate.get_concrete_function()]
@@ -76,7 +76,7 @@ def _position_tables(translator: Translator) -> Iterator[None]:
             layer.table_length = 0
 
 
-def _graph(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
+def _graph_function(translator: Translator) -> tf.types.experimental.PolymorphicFunction:
     """Returns a graph function: ids int32 [1, S] -> {"translation": int32 [1, L]}."""
     model, config = greedy_model(translator, "litert"), translator.config
     max_output_length = config.max_output_length(config.max_input_length)

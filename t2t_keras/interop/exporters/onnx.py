@@ -64,7 +64,7 @@ def onnx_model(translator: Translator) -> onnx.ModelProto:
     model, config = greedy_model(translator, "onnx"), translator.config
     check_config(model.config, "onnx", _ALLOWED)
     max_output_length = config.max_output_length(config.max_input_length)
-    g = _Layers(model, config.max_input_length)
+    g = _Graph(model, config.max_input_length)
     ids = g.check_ids("ids", model.source_embedding.vocab_size)
     is_token = g("Greater", ids, PADDING_ID)
     lengths = g("ReduceSum", g("Cast", is_token, to=_INT), [1], keepdims=1)
@@ -78,7 +78,7 @@ def onnx_model(translator: Translator) -> onnx.ModelProto:
     memories = [
         (g.keys(attention, memory), g.values(attention, memory)) for attention in attentions
     ]
-    step = _Layers(model, max_output_length, outer=g)
+    step = _Graph(model, max_output_length, outer=g)
     body = _step(step, memories, mask, last_index, config.min_length)
 
     batch, (d_k, d_v) = g("Shape", ids, end=1), model.config.head_widths(model.config.d_model)
@@ -109,7 +109,7 @@ def onnx_model(translator: Translator) -> onnx.ModelProto:
 
 
 def _step(
-    g: "_Layers", memories: list[tuple[str, str]], mask: str, last_index: str, min_length: int
+    g: "_Graph", memories: list[tuple[str, str]], mask: str, last_index: str, min_length: int
 ) -> onnx.GraphProto:
     """Returns the body of the loop.
 
@@ -138,7 +138,7 @@ def _step(
 
 
 def _decode(
-    g: "_Layers", memories: list[tuple[str, str]], mask: str
+    g: "_Graph", memories: list[tuple[str, str]], mask: str
 ) -> tuple[str, list[str], list[str]]:
     """Returns the decoder's states [B, 1, d_model], and the names of its old and new caches.
 
@@ -185,7 +185,7 @@ def _decode(
     return g.norm(model.decoder_norm, x) if model.config.pre_norm else x, caches, new_caches
 
 
-class _Layers:
+class _Graph:
     """Builds a graph, or the body of a loop in another graph, from layers of a Transformer.
 
     A call adds a node and returns the name of its output; inputs are such names, or constants.
@@ -201,7 +201,7 @@ class _Layers:
       width: d_model.
     """
 
-    def __init__(self, model: Transformer, num_positions: int, outer: "_Layers | None" = None):
+    def __init__(self, model: Transformer, num_positions: int, outer: "_Graph | None" = None):
         self.model, self.width = model, model.config.d_model
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[bytes, onnx.TensorProto] = outer.constants if outer else {}

@@ -187,11 +187,11 @@ def checkpoint_prefix(path: Path) -> str:
     if path.is_dir():
         record = path / "checkpoint"
         text = read_text(record, "TensorFlow writes it. Name a checkpoint in the folder instead.")
-        if not (name := _NEWEST_PATH.search(text)):
+        if not (match := _NEWEST_PATH.search(text)):
             raise UserError(
                 f"{record}: expected the entry model_checkpoint_path.", code="not_a_checkpoint"
             )
-        prefix = path / Path(name[1]).name
+        prefix = path / Path(match[1]).name
     check_regular(prefix.parent.glob(f"{glob.escape(prefix.name)}.*"))
     return str(prefix)
 

@@ -246,7 +246,7 @@ def read_vocabulary(file: Path, size: int) -> IdOrder:
         pieces = [model.id_to_piece(i) for i in range(model.get_piece_size())]
         end, unknown = model.eos_id(), model.unk_id()
     else:
-        ids = _ids(content, file)
+        ids = _parse_ids(content, file)
         pieces = pieces_by_id({piece: i for piece, i in ids.items() if i < size}, str(file))
         # "eos" and "UNK" are Nematus's names.
         end, unknown = ids.get("</s>", ids.get("eos", -1)), ids.get("<unk>", ids.get("UNK", -1))
@@ -259,7 +259,7 @@ def read_vocabulary(file: Path, size: int) -> IdOrder:
     return IdOrder(pieces, end, unknown)
 
 
-def _ids(content: bytes, file: Path) -> dict[str, int]:
+def _parse_ids(content: bytes, file: Path) -> dict[str, int]:
     try:
         text = content.decode("utf-8")
         if file.suffix not in (".yml", ".yaml", ".json"):

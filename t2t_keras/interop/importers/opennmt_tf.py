@@ -123,9 +123,9 @@ def read_opennmt_tf(
         layers = {name.split("/")[0] for name in our_weights if name.startswith(f"{side}_")}
         hparams[f"num_{side}_layers"] = len(layers - {f"{side}_norm"})
     hparams["d_ff"] = len(our_weights.get("encoder_0/feed_forward/outer/kernel", ()))
-    steps = re.search(r"-(\d+)$", prefix.name)
+    match = re.search(r"-(\d+)$", prefix.name)
     tokenizer = make_tokenizer(pieces[0], pieces[1], segmenters, f"{files[0]} and {files[1]}")
-    return Imported(hparams, our_weights, tokenizer, int(steps[1]) if steps else 0)
+    return Imported(hparams, our_weights, tokenizer, int(match[1]) if match else 0)
 
 
 def _read_checkpoint(path: Path) -> tuple[Path, tuple[dict[str, np.ndarray], dict[str, str]]]:

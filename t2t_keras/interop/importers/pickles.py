@@ -206,7 +206,7 @@ class TensorPickle:
     def _memoize(self, number: int | None) -> None:
         self._memo[len(self._memo) if number is None else number] = self._stack[-1]
 
-    def _refer(self, module: str, name: str) -> None:
+    def _push_name(self, module: str, name: str) -> None:
         is_known = (module, name) in _CALLS or (module == "torch" and name in _STORAGES)
         is_built_in = module in ("__builtin__", "builtins") and name in _BUILT_IN_NAMES
         if not is_known and not is_built_in and module.partition(".")[0] not in _HARMLESS_PACKAGES:
@@ -338,8 +338,10 @@ _ACTIONS: dict[str, Callable[[TensorPickle, Any], Any]] = {
     **dict.fromkeys(
         ("GET", "BINGET", "LONG_BINGET"), lambda machine, i: machine._stack.append(machine._memo[i])
     ),
-    "GLOBAL": lambda machine, name: machine._refer(*name.split(" ", 1)),
-    "STACK_GLOBAL": lambda machine, _: machine._refer(*[machine._pop(str) for _ in range(2)][::-1]),
+    "GLOBAL": lambda machine, name: machine._push_name(*name.split(" ", 1)),
+    "STACK_GLOBAL": lambda machine, _: machine._push_name(
+        *[machine._pop(str) for _ in range(2)][::-1]
+    ),
     **dict.fromkeys(("REDUCE", "NEWOBJ"), lambda machine, _: machine._call()),
     "BUILD": lambda machine, _: machine._build(),
     "BINPERSID": lambda machine, _: machine._push_storage(),

@@ -82,7 +82,7 @@ def read_tensor2tensor(
         space = _pick_space(target_space, trained, len(spaces), model)
         our_weights["source_bias"] = spaces[space]
     source, target = (tables[side if side in tables else "shared"] for side in _KINDS)
-    tokenizer = _vocabulary(folder, files, len(source), len(target))
+    tokenizer = _find_vocabulary(folder, files, len(source), len(target))
     return Imported(hparams, our_weights, tokenizer, steps)
 
 
@@ -235,7 +235,7 @@ def _embeddings(
     return weights
 
 
-def _vocabulary(
+def _find_vocabulary(
     folder: Path, files: Sequence[Path], source_size: int, target_size: int
 ) -> Tokenizer:
     if len(files) == 2:

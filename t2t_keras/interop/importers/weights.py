@@ -102,7 +102,7 @@ def embedding_weights(
       same_inputs: whether source and target share a matrix.
       tied: whether target embedding and projection share a matrix.
     """
-    kinds = {(True, True): "all", (True, False): "input", (False, True): "target"}
+    sharing = {(True, True): "all", (True, False): "input", (False, True): "target"}
     name = "embedding" if same_inputs else "target_embedding"
     weights = {f"{name}/table/embeddings": target}
     if not same_inputs:
@@ -111,7 +111,7 @@ def embedding_weights(
         weights[f"{name}/table/reverse_embeddings"] = projection.T
     if bias is not None:
         weights[f"{name}/bias"] = bias
-    return kinds.get((same_inputs, tied), "none"), weights
+    return sharing.get((same_inputs, tied), "none"), weights
 
 
 def reordered_embeddings(
