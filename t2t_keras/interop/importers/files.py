@@ -34,8 +34,8 @@ def read_file(path: Path, advice: str = "", max_bytes: int = MAX_BYTES) -> bytes
     """Returns the content of a file.
 
     Raises:
-      UserError: the file is not regular, is larger than `max_bytes`, or cannot be read. The
-        message for the last ends with `advice`.
+      UserError: the file is not regular, is larger than `max_bytes`, or cannot be read. In
+        the last case, the message ends with `advice`.
     """
     try:
         return read_bounded(path, max_bytes)

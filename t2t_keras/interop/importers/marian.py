@@ -282,7 +282,7 @@ _SOURCE, _TARGET, _PROJECTION = (
     "lm_head.weight",
 )
 _HUGGINGFACE_NAMES = pytorch_names("model.{side}", {})
-_ADVICE = "Every model of Hugging Face has this file."
+_ADVICE = "Hugging Face's model folders have this file."
 # Published models store positions as float16, so they are rounded.
 _MAX_ROUNDING = 1e-3
 

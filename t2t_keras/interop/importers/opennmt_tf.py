@@ -253,7 +253,7 @@ def _files(vocabulary: str | Path, folder: Path) -> tuple[list[Path], list[Path]
 
 
 def _configured_files(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[str, bool]]:
-    """Like `_files`, but returns the files and settings in a `.yml` file."""
+    """Like `_files`, for the files and settings that a `.yml` file names."""
     try:
         data = dict(read_yaml(read_file(path), str(path))["data"])
         recorded_files = [data[f"{side}_vocabulary"] for side in ("source", "target")]
