@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 FOLDER, FLOAT64 = Path(sys.argv[1]), "--float64" in sys.argv
+UPDATES = int(sys.argv[2])
 D_MODEL, NUM_LAYERS, D_FF, NUM_HEADS, WARMUP_STEPS, PADDING = 256, 6, 1024, 8, 4000, 0
 CHECKED = [1, 2, 3, 5, *range(10, 101, 10), 200, 500, 1000]
 
@@ -105,7 +106,7 @@ def main():
     adam = torch.optim.Adam(trained, 0.0, (0.9, 0.98), 1e-9)
     losses, rates = [], []
     options = dict(ignore_index=PADDING, label_smoothing=0.1)
-    for number in range(1, len(arrays) // 2 + 1):
+    for number in range(1, UPDATES + 1):
         source, target = (
             torch.from_numpy(arrays[f"{side}_{number - 1}"]).long() for side in ("source", "target")
         )
