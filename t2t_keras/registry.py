@@ -188,7 +188,7 @@ def register_problem(problem_class: ProblemClass) -> ProblemClass:
     A class that is not a dataclass becomes a frozen one.
 
     Raises:
-      UserError: the class sets a field of its base without a type; dataclasses ignore such values.
+      UserError: the class sets an inherited field without a type, which dataclasses ignore.
     """
     fields = dataclasses.fields(problem_class) if dataclasses.is_dataclass(problem_class) else ()
     untyped = vars(problem_class).keys() - inspect.get_annotations(problem_class)

@@ -372,11 +372,11 @@ def _paper_row(model: str, results: Sequence[Result]) -> dict[str, Any]:
     ende_set, enfr_set, averaged = _TABLE_2_OURS.get(model, (None, None, None))
     ende_result = newest_result(results, ende_set, "test", "translate_ende", averaged=averaged)
     enfr_result = newest_result(results, enfr_set, "test", "translate_enfr", averaged=averaged)
-    figures = "bleu_ende", "bleu_enfr", "flops_ende", "flops_enfr"
+    columns = "bleu_ende", "bleu_enfr", "flops_ende", "flops_enfr"
     return {
         "model": model,
         "set": ende_set,
-        **dict(zip(figures, _TABLE_2_PAPER[model], strict=True)),
+        **dict(zip(columns, _TABLE_2_PAPER[model], strict=True)),
         "our_bleu_ende": ende_result and ende_result.bleu,
         "our_bleu_enfr": enfr_result and enfr_result.bleu,
     }

@@ -93,8 +93,8 @@ class Grammar:
         has_modal = is_event and not past and self._chance(0.35)
         modal = self._pick(TABLES["modals"]) if has_modal else None
         # "must not" would be `darf nicht`.
-        affirmative = is_plain or (modal and modal.english in ("must", "like to/likes to"))
-        negative = not affirmative and self._chance(0.14)
+        must_be_affirmative = is_plain or (modal and modal.english in ("must", "like to/likes to"))
+        negative = not must_be_affirmative and self._chance(0.14)
         subject = subject or self._draw_phrase(verb.subjects, negative)
         clause = Clause(subject, verb, past, modal, negative, question=kind == "question")
         for complement in verb.complements:

@@ -76,7 +76,7 @@ def run(flags: Flags) -> int:
         _generate_missing_data(config.problem, config.data_dir, flags.tmp_dir)
     if flags.dry_run and not (Path(config.data_dir) / config.problem.name / MANIFEST_FILE).exists():
         config = dataclasses.replace(config, data_dir="")
-    elif not cluster_from_environment():  # Workers report errors to each other.
+    elif not cluster_from_environment():  # Workers check it together, later.
         open_generated(config.problem, config.data_dir)
     # Imports TensorFlow, which takes seconds, after all checks that do not need it.
     from t2t_keras.experiment import train_run

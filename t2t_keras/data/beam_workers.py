@@ -149,8 +149,8 @@ def _run_pipeline(runner: str, options: Sequence[str], call_dir: Path, count: in
         raise UserError(failure["text"], failure["status"], code=failure["code"])
     if not all(_call_file(call_dir, number, _RESULT).exists() for number in range(count)):
         raise UserError(
-            f"The pipeline of {runner} ended as {state}, but {call_dir} lacks results. Run the "
-            f"same command again; --data_dir must be on a file system that all machines share.",
+            f"The pipeline on {runner} ended in state {state}, but {call_dir} lacks results. Run "
+            f"the same command again; --data_dir must be on a file system that all machines share.",
             code="incomplete_data",
         )
 

@@ -57,7 +57,7 @@ def translate_disturbed(
       result_files: files that the caller adds results to, which no output may replace.
 
     Raises:
-      UserError: as `disturb` and `translate_file`.
+      UserError: see `disturb` and `translate_file`.
     """
     paths_by_kind = {"": (str(source), str(reference), str(output))}
     for kind in kinds:

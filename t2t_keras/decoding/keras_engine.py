@@ -421,7 +421,7 @@ class Ensemble:
     def log_probs(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
         """Returns the log-probability of each target symbol given the previous, float32 [B, T].
 
-        Rows of ids [B, S] and [B, T] have their end of sentence, then padding, which gets 0.
+        Rows of `source` [B, S] and `target` [B, T] end with EOS, then padding; padding gets 0.
         """
         inputs = {"source": source, "target": target}
         logits = self._mean([model(inputs, training=False) for model in self.models])

@@ -195,7 +195,7 @@ class SearchLoop:
     xla: bool = False
 
     def run(self, cache: Cache, limits: Limits) -> Hypotheses:
-        """Searches block after block: inside a block shapes are fixed."""
+        """Searches in blocks of positions; within a block, the shapes of tensors are fixed."""
 
         def fill_block(index: tf.Tensor, sentences: _Sentences, recent: Any) -> Any:
             # `shared` is captured, so that only the tensors that a step needs are computed.

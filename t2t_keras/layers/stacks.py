@@ -235,7 +235,7 @@ class _TransformerLayer(ShapePreservingLayer):
             name = f"residual_{number}"
             settings = config.dropout, config.pre_norm, config.norm_epsilon
             setattr(self, name, Residual(*settings, **options(name)))
-        # The order of these calls decides which initial weights come from a seed.
+        # Keep the order of these calls: a seed's initial weights depend on it.
         self.self_attention.build(x_shape)
         if has_memory:
             self.memory_attention.build(x_shape, memory_shape)

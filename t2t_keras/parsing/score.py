@@ -202,11 +202,11 @@ def evalb(
         if error:
             errors += 1
             on_error(f"{number} : {error}")
-        # The C program compares the number of errors before this one.
+        # + 1, as the C program checks the limit before it counts an error.
         if errors > max_errors + 1:
             raise UserError(
                 f"{errors} sentences cannot be scored, but --max_errors={max_errors} allows only "
-                f"{max_errors + 1}. Give parses of the same sentences.",
+                f"{max_errors + 1}. Give parses of the sentences of the gold trees.",
                 code="too_many_errors",
             )
         if score is None:
@@ -236,8 +236,8 @@ def _score_lines(
     try:
         return compare(gold_trees, parsed(test), parameters)
     except TreeError as error:
-        count = _Parse(gold_trees, parameters).length
-        return Score(count, 1, errors=1), f"The test line is not a tree: {error}"
+        num_words = _Parse(gold_trees, parameters).length
+        return Score(num_words, 1, errors=1), f"The test line is not a tree: {error}"
 
 
 def _summary(title: str, score: Score) -> list[str]:

@@ -274,7 +274,7 @@ MAX_TREE_BYTES = 1_000_000
 # A tagged word in one match, for speed; an opening bracket; a closing bracket; another word.
 # ASCII: a word may hold a non-breaking space.
 _TOKEN = re.compile(r"\(([^\s()]+)\s+([^\s()]+)\s*\)|\(([^\s()]*)|(\))|([^\s()]+)", re.ASCII)
-_WORD, _OPENING, _CLOSING = 2, 3, 4
+_WORD_GROUP, _OPENING_GROUP, _CLOSING_GROUP = 2, 3, 4
 EMPTY_ELEMENT = "-NONE-"
 # Labels of the root in treebanks and in the output of some parsers.
 _ROOT_LABELS = {"", ROOT, "ROOT", "S1"}
@@ -359,11 +359,11 @@ def parsed(text: str, labelled: bool = False) -> list[Tree]:
     builder = TreeBuilder()
     for match in _TOKEN.finditer(text):
         kind = match.lastindex
-        if kind == _WORD:
+        if kind == _WORD_GROUP:
             builder.add(Tree(match[1], (), match[2]))
-        elif kind == _OPENING:
+        elif kind == _OPENING_GROUP:
             builder.open(match[3])
-        elif kind == _CLOSING:
+        elif kind == _CLOSING_GROUP:
             if not builder.open_labels:
                 raise TreeError("a closing bracket has no opening bracket", match.start())
             tree = builder.close()

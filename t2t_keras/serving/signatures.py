@@ -267,7 +267,7 @@ def _checked_ids(ids: tf.Tensor, vocab_size: int) -> tf.Tensor:
     after_end = tf.math.cumsum(is_end, axis=1, exclusive=True) > 0
     in_order = tf.reduce_all(after_end == (ids == PADDING_ID), axis=1)
     wrong_rows = tf.where(~in_order | (tf.reduce_sum(is_end, axis=1) != 1))[:, 0]
-    message = f"expected rows of ids, then one {EOS_ID}, then {PADDING_ID}s; wrong rows (from 0):"
+    message = f"each row needs ids, one {EOS_ID} (end), then {PADDING_ID}s; wrong rows (from 0):"
     return _require(ids, tf.size(wrong_rows) == 0, message, wrong_rows)
 
 

@@ -50,7 +50,7 @@ class SourceFile:
     sha256: str = ""  # Checksum in hex, "" if unknown.
     md5: str = ""  # Checksum, if no SHA-256 was published.
     # For a tar archive, the possible file names of the text, without folders; the first one that
-    # exists is read. Two texts of an archive share no names.
+    # exists is read. No two texts of an archive have the same file name.
     members: tuple[str, ...] = ()
 
     @property

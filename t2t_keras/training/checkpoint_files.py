@@ -210,7 +210,7 @@ def _digest(table: Mapping[str, Mapping[str, Any]], checksums: Mapping[str, int]
     return hashlib.sha256(json.dumps(sorted(content)).encode()).hexdigest()
 
 
-NAME = "model.ckpt"
+CHECKPOINT_PREFIX = "model.ckpt"
 BEST = "best"  # The folder within a run for the weights that are best on the dev set.
 _STEP = re.compile(r"-(\d+)(?:\.\w+)?$")
 _NAME_AND_STEP = re.compile(r"(.+)-(\d+)")
@@ -218,14 +218,16 @@ _NAME_AND_STEP = re.compile(r"(.+)-(\d+)")
 
 def path_at(directory: str | Path, step: int) -> str:
     """Returns the path of a step's checkpoint."""
-    return str(Path(directory) / f"{NAME}-{step}{SUFFIX}")
+    return str(Path(directory) / f"{CHECKPOINT_PREFIX}-{step}{SUFFIX}")
 
 
 def checkpoint_paths(directory: str | Path) -> list[str]:
     """Returns the paths of the checkpoints in a directory, ordered by step, newest last."""
     paths = {}
-    for file in Path(directory).glob(f"{NAME}-*{SUFFIX}"):
-        if match := re.fullmatch(rf"{re.escape(NAME)}-(\d+){re.escape(SUFFIX)}", file.name):
+    for file in Path(directory).glob(f"{CHECKPOINT_PREFIX}-*{SUFFIX}"):
+        if match := re.fullmatch(
+            rf"{re.escape(CHECKPOINT_PREFIX)}-(\d+){re.escape(SUFFIX)}", file.name
+        ):
             paths[int(match[1])] = str(file)
     return [paths[step] for step in sorted(paths)]
 
@@ -316,7 +318,8 @@ def known_step_of(path: str | Path) -> int:
     step = step_of(path)
     if step is None:
         raise UserError(
-            f"{path}: expected a name with a step, like {NAME}-1000{SUFFIX}.", code="bad_file_name"
+            f"{path}: expected a name with a step, like {CHECKPOINT_PREFIX}-1000{SUFFIX}.",
+            code="bad_file_name",
         )
     return step
 

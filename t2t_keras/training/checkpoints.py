@@ -20,7 +20,7 @@ from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training import checkpoint_files
 from t2t_keras.training.checkpoint_files import (
     BEST,
-    NAME,
+    CHECKPOINT_PREFIX,
     SUFFIX,
     DamagedCheckpointError,
     checkpoint_at,
@@ -108,7 +108,7 @@ class Checkpoints:
                 self._remove_interrupted()
                 return path
         # Includes checkpoints that an earlier start has renamed.
-        if damaged := sorted(self._directory.glob(f"damaged.{NAME}-*{SUFFIX}")):
+        if damaged := sorted(self._directory.glob(f"damaged.{CHECKPOINT_PREFIX}-*{SUFFIX}")):
             raise UserError(
                 f"None of the {len(damaged)} checkpoints in {self._directory} can be read: "
                 f"{', '.join(file.name for file in damaged)}. {self._restart_advice()}",
@@ -117,7 +117,8 @@ class Checkpoints:
         if self._has_saved():
             raise UserError(
                 f"The checkpoints that were saved in {self._directory} are gone, so the run cannot "
-                f"continue: expected {NAME}-*{SUFFIX}. Put them back. Or: {self._restart_advice()}",
+                f"continue: expected {CHECKPOINT_PREFIX}-*{SUFFIX}. Put them back. Or: "
+                f"{self._restart_advice()}",
                 code="checkpoints_gone",
             )
         return None
@@ -169,7 +170,7 @@ class Checkpoints:
 
     def _remove_interrupted(self) -> None:
         """Deletes the files of interrupted writes."""
-        for file in self._directory.glob(f"{NAME}-*{TEMPORARY_SUFFIX}"):
+        for file in self._directory.glob(f"{CHECKPOINT_PREFIX}-*{TEMPORARY_SUFFIX}"):
             file.unlink(missing_ok=True)
 
 
@@ -351,7 +352,13 @@ def refuse_occupied(output_dir: str | Path, overwrite: bool = False, flag: str =
     is_mean = last_writer(output_dir) == AVERAGING
     if is_mean and overwrite:
         return
-    for name in ("run.json", "vocab.*", "manifest.json", "saved_model.pb", f"{NAME}-*"):
+    for name in (
+        "run.json",
+        "vocab.*",
+        "manifest.json",
+        "saved_model.pb",
+        f"{CHECKPOINT_PREFIX}-*",
+    ):
         for file in Path(output_dir).glob(name):
             advice = f", or {flag} to replace the mean there" if flag and is_mean else ""
             raise UserError(

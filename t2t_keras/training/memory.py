@@ -16,7 +16,7 @@ def step_memory(
     tokens: int,
     length: int,
     accumulates: bool = False,
-    trained: int | None = None,
+    num_trained: int | None = None,
 ) -> dict[str, int]:
     """Estimates the memory of a training step of the Transformer on one replica, to about 25 %.
 
@@ -28,7 +28,7 @@ def step_memory(
       tokens: tokens of a microbatch on each side, including padding.
       length: tokens of each sentence.
       accumulates: whether gradients of several microbatches are summed.
-      trained: number of trained weights; None = all, or with `lora_rank` only adapters, whose
+      num_trained: number of trained weights; None = all, or with `lora_rank` only adapters, whose
         number is negligible.
 
     Returns:
@@ -54,16 +54,16 @@ def step_memory(
     # In half precision, add the logits before their conversion to float32. The projection reads
     # a transposed copy of the embedding matrix.
     logits = vocab_sizes[0] * ((2 * FLOAT32 + cast_bytes) * tokens + value_bytes * hparams.d_model)
-    if trained is None:
-        trained = 0 if hparams.lora_rank else num_weights
+    if num_trained is None:
+        num_trained = 0 if hparams.lora_rank else num_weights
     arrays_per_weight = _MOMENTS.get(hparams.optimizer, 2) + (hparams.ema_decay > 0)
     memory = {
         "weights": (FLOAT32 + cast_bytes) * num_weights,
-        "optimizer": arrays_per_weight * FLOAT32 * trained,
-        "accumulators": FLOAT32 * trained * accumulates,
+        "optimizer": arrays_per_weight * FLOAT32 * num_trained,
+        "accumulators": FLOAT32 * num_trained * accumulates,
     }
     temporary = {
-        "gradients": FLOAT32 * trained,
+        "gradients": FLOAT32 * num_trained,
         "activations": tokens * (embedding_bytes + layer_bytes),
         "logits": max(logits, tokens * work_bytes),
     }

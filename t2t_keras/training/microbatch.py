@@ -150,13 +150,13 @@ def _largest_on_cpu(
         )
     # Workers of one machine read the free memory at the same time, before they use much.
     free //= cluster.local_workers if cluster else 1
-    trained = None
+    num_trained = None
     if hparams.trainable:
-        trained = sum(math.prod(weight.shape) for weight in step.model.trainable_weights)
+        num_trained = sum(math.prod(weight.shape) for weight in step.model.trainable_weights)
 
     def needed_bytes(tokens: int) -> int:
         rows, length = worst_case_batch(tokens, sampler.max_side, step.fixed_shapes).source.shape
-        memory = step_memory(hparams, config.vocab_sizes, rows * length, length, True, trained)
+        memory = step_memory(hparams, config.vocab_sizes, rows * length, length, True, num_trained)
         # Weights and moments are in memory already.
         temporary = memory["at most"] - memory["weights"] - memory["optimizer"]
         return len(step.local_replicas) * temporary

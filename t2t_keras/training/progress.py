@@ -48,7 +48,7 @@ class Progress:
 
     def __init__(self, curves: TensorBoardCurves | JsonCurves | None, first: int, last: int):
         self._curves = curves
-        self._done, self._last_step = first, last
+        self._steps_done, self._last_step = first, last
         # The bar gets the columns that the text leaves free.
         bar_format = "step {n_fmt}/{total_fmt}  {desc}eta {remaining}  |{bar}|"
         self._bar = ProgressBar(total=last, initial=first, smoothing=0.05, bar_format=bar_format)
@@ -60,14 +60,15 @@ class Progress:
         """Restarts the measurement of speed, as after an evaluation, whose time must not count."""
         self._tokens = 0.0
         self._restarted_at = self._printed_at = time.monotonic()
-        self._base_step = self._done
+        self._base_step = self._steps_done
 
     def show_step(self, sums: Mapping[str, float], scalars: Mapping[str, float]) -> None:
-        """Shows a finished step with its `token_sums`: the mean loss since the curves' last point.
+        """Counts a finished step, and shows the mean loss since the last point of the curves.
 
-        `scalars` are the step's "learning_rate" and further values for the curves.
+        `sums` are the step's `token_sums`; `scalars` are its "learning_rate" and
+        further values for the curves.
         """
-        self._done += 1
+        self._steps_done += 1
         self._sums.update(sums)
         self._tokens += sums["tokens"]
         now = time.monotonic()
@@ -77,24 +78,25 @@ class Progress:
         text = f"loss {loss:.2f}  lr {rate:.1e}  {self._bar.format_sizeof(speed)} tok/s  "
         self._bar.set_description_str(text, refresh=False)
         self._bar.update(1)
-        is_logged = self._done % LOG_STEPS == 0
+        is_logged = self._steps_done % LOG_STEPS == 0
         if self._bar.disable and (is_logged or now - self._printed_at >= _MAX_LINE_SECONDS):
-            seconds_left = (self._last_step - self._done) * seconds / (self._done - self._base_step)
-            eta = self._bar.format_interval(seconds_left)
-            print_beside_bar(f"step {self._done}/{self._last_step}  {text}eta {eta}")
+            seconds_per_step = seconds / (self._steps_done - self._base_step)
+            steps_left = self._last_step - self._steps_done
+            eta = self._bar.format_interval(steps_left * seconds_per_step)
+            print_beside_bar(f"step {self._steps_done}/{self._last_step}  {text}eta {eta}")
             self._printed_at = now
         if not is_logged:
             return
         if self._curves:
             points = {**scalars, **averages(self._sums), "tokens_per_second": speed}
-            self._curves.write("train", self._done, points)
+            self._curves.write("train", self._steps_done, points)
         self._sums.clear()
         self._restart_clock()
 
     def show_evaluation(self, scalars: Mapping[str, float], report: str) -> None:
         """Shows the evaluation after the newest step."""
         if self._curves:
-            self._curves.write("eval", self._done, dict(scalars))
+            self._curves.write("eval", self._steps_done, dict(scalars))
         print_beside_bar(report)
         # Exclude the time of the evaluation from the estimate.
         self._bar.unpause()

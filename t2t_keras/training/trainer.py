@@ -314,7 +314,7 @@ class _Trainer:
                     microbatches = self._prefetcher.at(number)
 
     def _finish(self, pending: tuple[int, dict[str, Any]] | None) -> None:
-        """Reads the numbers of a started step; raises `UserError` if its loss is not finite."""
+        """Reads and reports a started step's sums; raises `UserError` if its loss is not finite."""
         if pending is None:
             return
         with self._clock.spent_on(STEP):

@@ -68,7 +68,7 @@ def write_model(
     dtype: str,
     positions: int,
 ) -> None:
-    """Writes the model and the names of the ids of source and target."""
+    """Writes the model with its source and target vocabularies, the `names` of the ids."""
     spec = _make_spec(model, positions)
     source_names, target_names = map(list, names)
     spec.register_source_vocabulary(source_names)

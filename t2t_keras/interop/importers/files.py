@@ -181,7 +181,7 @@ def checkpoint_prefix(path: Path) -> str:
     The folder's record may name a path on another machine, so only the path's last part counts.
 
     Raises:
-      UserError: the folder has no record, or a file of the checkpoint is not regular.
+      UserError: the folder has no record, or the checkpoint is not of regular files.
     """
     prefix = path
     if path.is_dir():

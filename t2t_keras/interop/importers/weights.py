@@ -270,7 +270,7 @@ def split_files(files: Sequence[Path]) -> tuple[list[Path], list[Path]]:
 def make_tokenizer(
     source: Sequence[str], target: Sequence[str], models: Sequence[Path], origin: str | Path
 ) -> Tokenizer:
-    """Returns the vocabulary of a toolkit that takes segmented text.
+    """Returns the tokenizer of a model whose toolkit takes text that is already segmented.
 
     Args:
       source: pieces by our ids; padding, EOS and unknown are 0, 1 and 2.

@@ -39,7 +39,7 @@ def define_flags(flags: Flags) -> None:
 
 @command(define_flags)
 def run(flags: Flags) -> None:
-    """Translates and shows as the flags say."""
+    """Translates sentences; writes the page and the figure that the flags name."""
     from t2t_keras.decoding.translator import Translator
     from t2t_keras.lab.insights import attention_page, attention_view, sentence_insights
 

@@ -201,8 +201,8 @@ def plan_devices(
 def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
     """Returns the step of a run, with random weights; raises `UserError` if memory is short."""
     # Before the model is made, the number of weights that match a pattern is unknown.
-    trained = 0 if config.hparams.trainable else None
-    memory = step_memory(config.hparams, config.vocab_sizes, 0, 1, trained=trained)
+    num_trained = 0 if config.hparams.trainable else None
+    memory = step_memory(config.hparams, config.vocab_sizes, 0, 1, num_trained=num_trained)
     needed_bytes = (memory["weights"] + memory["optimizer"]) * max(len(devices.names), 1)
     try:
         # The size of a user's model is unknown before it is made. GPUs report missing memory.

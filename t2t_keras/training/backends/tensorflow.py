@@ -392,7 +392,7 @@ def update_by_adam(
 
 
 def _local_replicas(strategy: tf.distribute.Strategy) -> range:
-    """Returns the numbers that this worker's replicas have among all replicas."""
+    """Returns the range of this worker's replica ids."""
     numbers = strategy.experimental_local_results(
         strategy.experimental_distribute_values_from_function(
             lambda context: tf.constant(context.replica_id_in_sync_group)

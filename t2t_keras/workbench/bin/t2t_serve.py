@@ -67,7 +67,7 @@ def define_flags(flags: Flags) -> None:
 
 @command(define_flags)
 def run(flags: Flags) -> None:
-    """Serves as the flags say."""
+    """Starts the server with the settings of the flags."""
     try:
         from t2t_keras.workbench.server.models import ModelSource
         from t2t_keras.workbench.server.run import Address, serve

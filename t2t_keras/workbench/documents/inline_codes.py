@@ -45,7 +45,7 @@ _SYNTAX_AFTER = re.compile(
 )
 
 
-class _Piece(NamedTuple):
+class _InlineItem(NamedTuple):
     kind: str  # "text", "open", "close", "code", "begin" or "end"
     raw: str  # the text, the tag or the code
     pair_id: str = ""
@@ -202,11 +202,11 @@ def is_protected(tag: str) -> bool:
     return bool(_PROTECTED.search(tag))
 
 
-def _pieces(items: Sequence[str | Element], native_codes: Mapping[str, str]) -> list[_Piece]:
-    pieces: list[_Piece] = []
+def _pieces(items: Sequence[str | Element], native_codes: Mapping[str, str]) -> list[_InlineItem]:
+    pieces: list[_InlineItem] = []
     for item in items:
         if isinstance(item, str):
-            pieces.append(_Piece("text", item))
+            pieces.append(_InlineItem("text", item))
             continue
         attributes = item.attributes
         kinds = [attributes.get(name, "") for name in _KIND_ATTRIBUTES]
@@ -216,9 +216,9 @@ def _pieces(items: Sequence[str | Element], native_codes: Mapping[str, str]) -> 
             is_protected = (
                 attributes.get("mtype") == "protected" or attributes.get("translate") == "no"
             )
-            pieces.append(_Piece("open", item.tag, "", False, is_sub_or_sup, is_protected))
+            pieces.append(_InlineItem("open", item.tag, "", False, is_sub_or_sup, is_protected))
             pieces += _pieces(item.items, native_codes)
-            pieces.append(_Piece("close", item.file[item.inner_end : item.end]))
+            pieces.append(_InlineItem("close", item.file[item.inner_end : item.end]))
             continue
         kind, pair_id = "code", ""
         for name, keys in (("begin", _PAIR_STARTS), ("end", _PAIR_ENDS)):
@@ -230,7 +230,7 @@ def _pieces(items: Sequence[str | Element], native_codes: Mapping[str, str]) -> 
             or bool(code and code.isspace())
             or is_break_tag(item.raw)
         )
-        pieces.append(_Piece(kind, item.raw, pair_id, is_break, is_sub_or_sup))
+        pieces.append(_InlineItem(kind, item.raw, pair_id, is_break, is_sub_or_sup))
     return pieces
 
 
@@ -246,12 +246,12 @@ def _native_code(item: Element, native_codes: Mapping[str, str]) -> str:
     return own_text or native_codes.get(reference) or next(filter(None, displayed_codes), "")
 
 
-def _with_syntax(pieces: Sequence[_Piece]) -> list[_Piece]:
+def _with_syntax(pieces: Sequence[_InlineItem]) -> list[_InlineItem]:
     """Moves adjacent program syntax into codes.
 
     Otherwise a translation could separate the two and change %<x/>% to %%<x/>.
     """
-    merged_pieces: list[_Piece] = []
+    merged_pieces: list[_InlineItem] = []
     is_glued = False
     for piece in pieces:
         previous = merged_pieces[-1] if merged_pieces else None
@@ -275,7 +275,7 @@ def _with_syntax(pieces: Sequence[_Piece]) -> list[_Piece]:
     return merged_pieces
 
 
-def _pair(pieces: list[_Piece]) -> list[_Piece]:
+def _pair(pieces: list[_InlineItem]) -> list[_InlineItem]:
     """Turns well-nested pairs of begin and end into opening and closing tags."""
     stack: list[int] = []
     new_kinds: dict[int, str] = {}

@@ -377,14 +377,14 @@ class _Reader:
             start, end = self.line_starts[number : number + 2]
             raw = self.context.text[start:end].rstrip()
             stripped = line.strip()
-            parsed_line = stripped.replace("|", r"\|") if is_cell else stripped
-            place = raw.find(parsed_line, self.cursor) if is_cell else raw.rfind(parsed_line)
+            escaped_line = stripped.replace("|", r"\|") if is_cell else stripped
+            place = raw.find(escaped_line, self.cursor) if is_cell else raw.rfind(escaped_line)
             if place < 0:
                 return None
             in_content, in_file = position + len(line) - len(line.lstrip()), start + place
             places.append((in_content, in_file))
             if is_cell:
-                self.cursor = place + len(parsed_line)
+                self.cursor = place + len(escaped_line)
                 # In the file, a backslash precedes each bar in a cell.
                 bars = [bar.end() for bar in re.finditer(r"\|", stripped)]
                 places += [(in_content + bar, in_file + bar + n) for n, bar in enumerate(bars, 1)]

@@ -153,7 +153,7 @@ def _branch_piece(text: str, is_counted: bool) -> Piece:
         visible_text = visible_text.replace("#", "{#}")
 
     def write(translation: str) -> str:
-        # Double all apostrophes if the message does; otherwise, only those that would quote.
+        # Double all apostrophes if the message does; otherwise those that would start a quote.
         translation = re.sub("'" if doubles_quotes else "'(?=[{}#])", "''", translation)
         return _or_source(text, translation.replace("{#}", "#") if is_counted else translation)
 

@@ -62,8 +62,8 @@ class TranslationMemory:
     Args:
       pairs: (text, translation); the first translation of a text counts.
       units: units of documents. A translation is exact for a unit with the same context and plural
-        form, or if it is the only translation of its text. An unreviewed translation is exact only
-        if its text has no other entry.
+        form, or if it is the only translation of its text. An unreviewed translation is never
+        exact.
 
     Example:
       >>> TranslationMemory([("Open file", "Datei öffnen")]).fuzzy("Open a file")

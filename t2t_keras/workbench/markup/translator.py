@@ -222,7 +222,7 @@ def _hypotheses_of_rank(
         if (
             sentence.has_marks
             and len(parts) == 1
-            # Attention aligns what the model read and wrote: stages may add hints, nothing else.
+            # Attention is of the model's own input and output: stages may have added only hints.
             and without_hints(parts[0].source) == item.shield.text
             and restored_output == output
             and len(sentence.source_units) * len(sentence.target_units) <= _MAX_WEIGHTS

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from t2t_keras.workbench.placeholders.finding import SYMBOLS, Placeholder, find
 
 _NON_WORD = re.compile(r"\W")
-_MARK = re.compile(r"(?<!&)&(?=[^\W_])|_(?=[^\W\d_])")
+_ACCELERATOR_MARK = re.compile(r"(?<!&)&(?=[^\W_])|_(?=[^\W\d_])")
 # Longer texts, and sentences, are not labels.
 _MAX_LABEL_LENGTH = 200
 _SENTENCE = re.compile(r"(?<!\.)\.$|[.!?]\s|\n")
@@ -46,7 +46,7 @@ def without_mark(
     """
     if len(text) > _MAX_LABEL_LENGTH or not any(mark in text for mark in marks):
         return text, None
-    places = [match.start() for match in _MARK.finditer(text) if match[0] in marks]
+    places = [match.start() for match in _ACCELERATOR_MARK.finditer(text) if match[0] in marks]
     if not places or _SENTENCE.search(text.strip()):
         return text, None
     placeholders = find(text)

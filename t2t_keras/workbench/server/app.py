@@ -42,7 +42,7 @@ from t2t_keras.workbench.server.requests import (
 from t2t_keras.workbench.server.service import Metrics, TranslationService
 
 _FILE_ROUTES = ("/translate_file", "/v2/document")
-# A form with a file must have its key within these first bytes, unless the key is in the head.
+# A form with a file must have the API key within this many bytes, unless a header has it.
 _MAX_BYTES_BEFORE_KEY = MEBIBYTE
 # Maximum bytes of unanswered requests: in total, and for each address.
 _MAX_HELD_BYTES, _MAX_HELD_BYTES_PER_ADDRESS = 1 << 30, 256 * MEBIBYTE

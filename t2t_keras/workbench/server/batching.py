@@ -26,8 +26,8 @@ Translate = Callable[[list[str], Any, "Batch"], Sequence[Any]]
 # Maximum lines and characters of one client in a batch with other clients.
 _MAX_SHARED_LINES, _MAX_SHARED_CHARACTERS = 8, 2_000
 # A batch is long if one client exceeds that maximum, or if most of the batch is one client's and it
-# needs more searches than this. A long batch delays only its own clients. It runs few
-# searches at a time, and fewer while other clients have work.
+# needs more searches than this. A long batch delays only its own clients. It searches for few
+# sentences at a time, and for fewer while other clients have work.
 _MAX_SHORT_SEARCHES = 4
 _ROWS_ALONE, _ROWS_AMONG_OTHERS = 64, 2
 _MAX_LONG_BATCHES = 6  # concurrent long batches, in addition to `at_once` others

@@ -372,7 +372,7 @@ class TranslatedFiles:
                 self.fail(file, self._without_folders(file, str(error)))
             except Exception as error:
                 suffix = PurePosixPath(file.name).suffix
-                _LOG.error("A file %s was not translated\n%s", suffix, describe_stacks(error))
+                _LOG.error("A '%s' file was not translated\n%s", suffix, describe_stacks(error))
                 self.fail(file, "The file cannot be translated.")
             else:
                 self._set_status(file, "done")
