@@ -117,7 +117,7 @@ def test_what_is_wrong_is_named(mix, until, code, names):
 @pytest.mark.parametrize(
     ("until", "code", "names"),
     [
-        ([], "bad_value", [" 1 of ", "mix=[{clean: 1}, {web: 1}]"]),
+        ([], "bad_value", [" 1 ends", "mix=[{clean: 1}, {web: 1}]"]),
         ([{"clean": 1, "web": 1}], "bad_value", ["[{clean: 1, web: 1}]"]),
         ([{"web": 2}], "unknown_name", ["'web'", "{clean: 1}"]),
         ([{"clean": -1}], "bad_value", ["{clean: -1}"]),

@@ -318,10 +318,10 @@ def test_keys_and_values_of_attention_over_parameters_are_drawn_apart():
     "names", [("intermediate_dim", "d_ff"), ("normalize_first", "pre_norm"), ("key_dim", "d_k")]
 )
 def test_two_names_of_one_argument_are_refused(names):
-    with pytest.raises(TypeError, match=f"{names[0]} and {names[1]}"):
+    with pytest.raises(TypeError, match=f"{names[0]} .*{names[1]}"):
         TransformerEncoder(**dict.fromkeys(names, 4))
     for kind in (MultiHeadAttention, functools.partial(ParameterAttention, num_pairs=3)):
-        with pytest.raises(TypeError, match="key_dim and d_k"):
+        with pytest.raises(TypeError, match="key_dim .*d_k"):
             kind(2, key_dim=4, d_k=8)
         with pytest.raises(TypeError, match="key_dim"):
             kind(2)
