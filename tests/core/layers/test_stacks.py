@@ -321,7 +321,7 @@ def test_two_names_of_one_argument_are_refused(names):
     with pytest.raises(TypeError, match=f"{names[0]} .*{names[1]}"):
         TransformerEncoder(**dict.fromkeys(names, 4))
     for kind in (MultiHeadAttention, functools.partial(ParameterAttention, num_pairs=3)):
-        with pytest.raises(TypeError, match="key_dim .*d_k"):
+        with pytest.raises(TypeError, match=r"key_dim .*d_k"):
             kind(2, key_dim=4, d_k=8)
         with pytest.raises(TypeError, match="key_dim"):
             kind(2)
