@@ -34,7 +34,7 @@ INVISIBLE = (
 )
 _VISIBLE = re.compile(rf"[^\s{INVISIBLE}]")
 _LETTER = re.compile(r"[^\W\d_]")
-# White space, byte order marks and line-break opportunities around a text.
+# White space, byte order marks and line break opportunities around a text.
 _EDGE = r"[\s\ufeff\u200b\u2060]"
 # The lookbehind avoids a new attempt at each character of a long run inside a text.
 _EDGES = re.compile(rf"^{_EDGE}+|(?<!{_EDGE}){_EDGE}++$")

@@ -75,7 +75,7 @@ def tree_of(
 
     Args:
       marks: marks of the sentence, in order.
-      gaps: numbers of units before the start and the end of each mark; equal but for kept pieces.
+      gaps: numbers of units before the start and the end of each mark; equal except kept pieces.
       num_units: number of units of the sentence.
     """
     opened_here = {mark.element for mark in marks if mark.kind == OPEN}
