@@ -367,7 +367,9 @@ def _report(
 ) -> None:
     """Prints the size and time of a job, its irregular lines, and the reports of the stages."""
     counts, speed = summary.counts, summary.new_lines / summary.seconds
-    size = f"{output}: {summary.lines:,} lines, {counts['blank']:,} of them blank"
+    size = f"{output}: {summary.lines:,} line{'s' * (summary.lines != 1)}"
+    if counts["blank"]:
+        size += f", {counts['blank']:,} blank"
     by_checkpoint = f", by {checkpoint}" if checkpoint else ""
     _say(output, f"{size}, in {summary.seconds:.1f} s ({speed:.1f} lines/s){by_checkpoint}")
     for name, explanation in {
