@@ -1,12 +1,15 @@
-"""Documents by the command, with a model of random weights."""
+"""Documents by the command, with models of random weights and the one in the repository."""
 
 import re
 
+import polib
 import pytest
 from lxml import etree
 
 from t2t_keras.workbench.bin import t2t_translate_file
 
+PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\n'
+PO += 'msgid "I have %d books."\nmsgstr ""\n'
 FAST = "--decode_hparams=beam_size=1,extra_length=2"
 XLIFF = """<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" srcLang="en">
 <file id="f"><unit id="u"><segment><source>A <pc id="1">man</pc> eats.</source></segment>
@@ -29,6 +32,25 @@ def test_a_file_is_translated(random_run, tmp_path, capsys):
     assert root.get("trgLang") == "de"
     assert [element.tag.rpartition("}")[2] for element in first] == ["pc"]
     assert second.text.count("%s") == 1
+
+
+def test_the_model_in_the_repository_translates_documents(root, tmp_path, capsys):
+    pytest.importorskip("ctranslate2")
+    page = "# The red house\n\nThe dog **sleeps**.\n\n- [The boy](boy.html) reads a book.\n"
+    (tmp_path / "page.md").write_text(page)
+    (tmp_path / "a.po").write_text(PO)
+    model = root / "examples" / "models" / "en-de"
+    files = tmp_path / "page.md", tmp_path / "a.po"
+    run(f"--output_dir={model}", "--engine=ctranslate2", *files, tmp_path / "out")
+    assert re.findall(r": (\d+) translated", capsys.readouterr().out) == ["3", "1"]
+    heading, sentence, item = (tmp_path / "out" / "page.md").read_text().split("\n\n")
+    assert re.fullmatch(r"# Das rote Haus\.?", heading)
+    assert sentence == "Der Hund **schläft**."
+    assert item == "- [Der Junge](boy.html) liest ein Buch.\n"
+    [entry] = polib.pofile(str(tmp_path / "out" / "a.po"))
+    assert entry.fuzzy
+    assert re.fullmatch(r"Ich habe .*Bücher.*", entry.msgstr)
+    assert entry.msgstr.count("%d") == 1
 
 
 def test_what_is_wrong_is_said_before_the_model_is_loaded(refused, tmp_path):
