@@ -273,9 +273,9 @@ class ServedModel:
             if weights is not None:
                 self._set_weights(translator, weights)
             self.translator, self.model_path, self._num_failures = translator, path, 0
-        gc.collect()  # The old model is large and part of reference cycles.
         _LOG.info("%s-%s is now %s", *self.origin.pair, path)
         self.observe_reload("ok")
+        gc.collect()  # The old model is large and part of reference cycles.
         return True
 
     def _set_weights(self, translator: Translator, weights: Sequence[np.ndarray]) -> None:
