@@ -10,34 +10,21 @@ import numpy as np
 
 FOLDER = Path(sys.argv[1])
 
-
-def weights_of(side: str, number: int) -> dict[str, np.ndarray]:
-    """Returns the weights of a side after an update."""
-    with np.load(FOLDER / side / f"{number}.npz") as arrays:
-        return dict(arrays)
-
-
-print("| side | losses | losses of updates 1 to 100 | learning rates | weights, 100 | all |")
-print("|---|---|---|---|---|---|")
+print("| side | updates | a loss, at most | a weight after the last, at most | on average |")
+print("|---|---|---|---|---|")
 for path in sorted(FOLDER.glob("*/losses.npy")):
-    side = path.parent.name
-    peer = "torch_float64" if side.endswith("_float64") else "torch"
-    if side == peer:
+    side = path.parent
+    if side.name == "torch":
         continue
-    losses, rates = (np.load(FOLDER / side / f"{kind}.npy") / 1.0 for kind in ("losses", "rates"))
-    peer_losses, peer_rates = (
-        np.load(FOLDER / peer / f"{kind}.npy") for kind in ("losses", "rates")
-    )
-    count = min(len(losses), len(peer_losses))
-    apart = np.abs(losses[:count] - peer_losses[:count])
-    rate = np.abs(rates[:count] / peer_rates[:count] - 1).max()
-    largest = {}
-    for file in (FOLDER / side).glob("[0-9]*.npz"):
-        number = int(file.stem)
-        if number > count or not (FOLDER / peer / file.name).exists():
-            continue
-        ours, theirs = weights_of(side, number), weights_of(peer, number)
-        largest[number] = max(np.abs(ours[name] - theirs[name]).max() for name in theirs)
-    first = max(value for number, value in largest.items() if number <= 100)
-    columns = [apart.max(), apart[:100].max(), rate, first, max(largest.values())]
-    print(f"| {side} | {' | '.join(f'{value:.1e}' for value in columns)} |")
+    losses = np.load(path)
+    losses = np.abs(losses - np.load(FOLDER / "torch" / path.name)[: len(losses)])
+    for updates in (1, 10, 100, 200, 1000):
+        if updates > len(losses):
+            break
+        ours, theirs = (np.load(folder / f"{updates}.npz") for folder in (side, FOLDER / "torch"))
+        apart = [np.abs(ours[name] - theirs[name]) for name in theirs]
+        weights = max(array.max() for array in apart), np.mean([array.mean() for array in apart])
+        columns = [f"{value:.1e}" for value in (losses[:updates].max(), *weights)]
+        print(f"| {side.name} | {updates:,} | {' | '.join(columns)} |")
+    rates, peer_rates = (np.load(folder / "rates.npy") for folder in (side, FOLDER / "torch"))
+    print(f"learning rates: {np.abs(rates / peer_rates[: len(rates)] - 1).max():.1e}, relative")

@@ -4,7 +4,7 @@
     python lockstep.py FOLDER --side=tensorflow --replicas=2
     KERAS_BACKEND=jax python lockstep.py FOLDER --side=jax
     python lockstep.py FOLDER --side=page
-    python torch_side.py FOLDER                    # in an environment with PyTorch
+    python torch_side.py FOLDER UPDATES            # in an environment with PyTorch
     python compare.py FOLDER
 
 The first call writes FOLDER/start.npz (weights) and FOLDER/batches.npz. Each side writes
@@ -26,7 +26,6 @@ _PREPARE = flags.DEFINE_string("prepare", None, "Folder of train.en and train.de
 _SIDE = flags.DEFINE_enum("side", "tensorflow", ["tensorflow", "jax", "page"], "What trains.")
 _REPLICAS = flags.DEFINE_integer("replicas", 1, "Replicas of --side=tensorflow.", 1)
 _UPDATES = flags.DEFINE_integer("updates", 1000, "Number of updates.", 1)
-_FLOAT64 = flags.DEFINE_boolean("float64", False, "Compute in float64.")
 
 # The base model with half of its width, without dropout.
 SIZES = dict(num_layers=6, d_model=256, d_ff=1024, num_heads=8, dropout=0.0)
@@ -41,14 +40,9 @@ def main(arguments: list[str]) -> None:
     if _PREPARE.value:
         _prepare(folder, _PREPARE.value)
         return
-    import keras
-
     name = _SIDE.value
     if name == "tensorflow":
         name += f"_{_REPLICAS.value}"
-    if _FLOAT64.value:
-        keras.config.set_floatx("float64")
-        name += "_float64"
     update, layers = _page() if _SIDE.value == "page" else _library()
     start = np.load(folder / "start.npz")
     for layer, names in zip(layers, _weight_names(), strict=True):

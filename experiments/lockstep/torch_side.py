@@ -1,6 +1,6 @@
 """The side that shares no code with the library: PyTorch's layers, loss and Adam.
 
-python torch_side.py FOLDER [--float64]
+python torch_side.py FOLDER UPDATES
 """
 
 import sys
@@ -10,8 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-FOLDER, FLOAT64 = Path(sys.argv[1]), "--float64" in sys.argv
-UPDATES = int(sys.argv[2])
+FOLDER, UPDATES = Path(sys.argv[1]), int(sys.argv[2])
 D_MODEL, NUM_LAYERS, D_FF, NUM_HEADS, WARMUP_STEPS, PADDING = 256, 6, 1024, 8, 4000, 0
 CHECKED = [1, 2, 3, 5, *range(10, 101, 10), 200, 500, 1000]
 
@@ -93,14 +92,12 @@ def main():
     torch.manual_seed(1)
     start, arrays = np.load(FOLDER / "start.npz"), np.load(FOLDER / "batches.npz")
     model = Model(len(start["embedding"]))
-    if FLOAT64:
-        model.double()
     with torch.no_grad():
         weights = named_weights(model)
         assert set(weights) == set(start)
         for name, weight in weights.items():
             weight.copy_(torch.from_numpy(start[name]))
-    output = FOLDER / ("torch_float64" if FLOAT64 else "torch")
+    output = FOLDER / "torch"
     output.mkdir(exist_ok=True)
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     adam = torch.optim.Adam(trained, 0.0, (0.9, 0.98), 1e-9)

@@ -66,7 +66,7 @@ class BeamSearch:
         return State(
             live_ids=write_ids(tf.gather(state.live_ids, parents, batch_dims=1), index, ids),
             previous_ids=ids,
-            # A sentence that is done must not change while the rest of the batch goes on.
+            # A sentence that is done must not change while the rest of the batch continues.
             live_log_probs=tf.where(is_done[:, None], IMPOSSIBLE, live_log_probs),
             valid_slots=tf.gather(state.valid_slots, parents, batch_dims=1),
             coverage=tf.gather(state.coverage, parents, batch_dims=1),

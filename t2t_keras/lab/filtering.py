@@ -152,8 +152,8 @@ def _write_selected(
     def select(sources: Sequence[str], number: int, _: object) -> tuple[dict, Counter]:
         span = slice(number, number + len(sources))
         sides = {"source": sources, "target": targets[span]}
-        kept = {side: itertools.compress(text, selected[span]) for side, text in sides.items()}
-        return kept, Counter()
+        selection = {side: itertools.compress(text, selected[span]) for side, text in sides.items()}
+        return selection, Counter()
 
     run_line_job(source, outputs, provenance, select, _LINES_AT_ONCE)
 

@@ -376,7 +376,7 @@ def _check_pieces(model_pieces: Iterable[str], listed: Iterable[str], origin: st
     smaller_size, num_shared = min(len(model_pieces), len(listed)), len(model_pieces & listed)
     if num_shared < 0.75 * smaller_size:
         raise UserError(
-            f"{origin} is not the model of these pieces: it has {len(model_pieces):,} pieces of "
+            f"{origin} does not match the pieces: it has {len(model_pieces):,} pieces of "
             f"several characters, the list has {len(listed):,}, and {num_shared:,} are in both.",
             code="other_vocabulary",
         )

@@ -25,7 +25,7 @@ _BRANCHED = re.compile(r"\{\s*[\w.\-]+\s*,\s*(plural|selectordinal|select|choice
 _OFFSET = re.compile(r"\s*offset\s*:\s*\d+")
 _BRANCH = re.compile(r"\s*(?:=\d+|[\w\-]+)\s*\{")
 _END = re.compile(r"\s*\}")
-# In ICU messages, an apostrophe quotes only before one of these signs.
+# In ICU messages, an apostrophe quotes only before {, }, # and |.
 _SIGN = re.compile(r"''|'[{}#|][^']*(?:'|$)|[{}]")
 _TAG = re.compile(r"<(/?)([A-Za-z][^\s<>/]*+)[^<>]*?(/?)>")
 _MAX_DEPTH = 20

@@ -158,7 +158,7 @@ class Reader:
         self._last_character = ""  # of the visible text; "" = none, or white space
 
     def _divide_svg(self) -> None:
-        """Divides SVG at its text elements, and ignores text outside of these elements."""
+        """Divides SVG at its text elements, and ignores text outside them."""
         number = end = 0
         while number < len(self.tokens):
             token = self.tokens[number]

@@ -32,7 +32,7 @@ _SPECIAL_SIGN = re.compile("[&<>]")
 NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # A key of `spellings` that marks the text of a title, where tags are text.
 NO_TAGS = "</title"
-# In HTML, "<" before one of these begins a tag or a comment.
+# In HTML, "<" begins a tag or a comment only before these characters.
 _TAG_START = re.compile("[A-Za-z/!?]")
 # Kinds of tokens.
 OPEN, CLOSE, EMPTY, TEXT, OTHER = "open", "close", "empty", "text", "other"

@@ -73,7 +73,7 @@ class Shares:
             self._used[client] = self._used.get(client, 0.0) + share * cost
 
     def rank(self, clients: Iterable[str]) -> float:
-        """Returns the lowest use of these clients; the lowest rank comes first."""
+        """Returns the lowest use of the clients; the lowest rank comes first."""
         return min((self._used.get(client, 0.0) for client in clients), default=0.0)
 
     @property
@@ -105,7 +105,7 @@ class Turns:
 
     @contextlib.contextmanager
     def turn(self, clients: list[str]) -> Iterator[None]:
-        """Waits for a turn to search on behalf of these clients, and holds it."""
+        """Waits for a turn to search on behalf of clients, and holds it."""
         waiter = _Waiter(clients)
         with self._changed:
             self._waiting.append(waiter)

@@ -114,7 +114,7 @@ class Glossaries:
         """Sets the name of a glossary, and adds or replaces the given dictionaries.
 
         Raises:
-          ApiError: the name or the terms are invalid or too large; then nothing is changed.
+          ApiError: the name or the terms are invalid or too large; nothing changes.
         """
         if not 0 < len(name) <= _MAX_NAME_LENGTH:
             raise ApiError(400, "Missing or invalid argument: name")
