@@ -75,77 +75,99 @@ def train(
     """
     options, workers, clock = options or TrainOptions(), workers or Workers(), clock or RunClock()
     output_dir = Path(output_dir)
+    checkpoints = Checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
+    restored_path = _restore(checkpoints, config, output_dir, step, options, workers)
+    trains = options.schedule != "evaluate"
+    microbatch = microbatch_of_run(step, config, generated, output_dir, workers, trains)
+    # All workers use the chief's history, as the others may see the file late.
+    history = json.dumps(read_evaluations(output_dir) if workers.is_chief else [])
+    evaluations = [
+        evaluation
+        for evaluation in json.loads(workers.gather(history)[0])
+        if evaluation["step"] <= step.steps_done()
+    ]
+    evaluator = None
+    if options.schedule != "train":
+        hparams = dataclasses.replace(config.hparams, microbatch_tokens=microbatch.tokens)
+        resolved_config = dataclasses.replace(config, hparams=hparams)
+        loss = SplitLoss(step, resolved_config, generated, "dev", options.eval_steps)
+        evaluator = Evaluator(
+            loss, output_dir, score, workers.is_chief, evaluations, options.best_by
+        )
     trainer = _Trainer(
-        config, generated, output_dir, step, options, workers, score, clock, callbacks
+        config=config,
+        generated=generated,
+        output_dir=output_dir,
+        step=step,
+        options=options,
+        workers=workers,
+        clock=clock,
+        checkpoints=checkpoints,
+        restored_path=restored_path,
+        microbatch=microbatch,
+        evaluator=evaluator,
+        callbacks=RunCallbacks(callbacks if workers.is_chief else None, step.model, evaluations),
     )
-    return trainer.evaluate_only() if options.schedule == "evaluate" else trainer.run()
+    return trainer.run() if trains else trainer.evaluate_only()
+
+
+def _restore(
+    checkpoints: Checkpoints,
+    config: RunConfig,
+    output_dir: Path,
+    step: Step,
+    options: TrainOptions,
+    workers: Workers,
+) -> str:
+    """Restores the run, or sets initial weights; returns the restored path, "" = new run."""
+    if path := workers.restore_newest(checkpoints, output_dir):
+        print(f"Continuing from {path}.")
+        return path
+    if options.schedule == "evaluate":
+        newest_checkpoint(output_dir)  # Raises an error if there is none.
+    elif options.warm_start_from:
+        allowed = options.adapt_vocabulary, options.drop_layers
+        warm_start(step.model, config, options.warm_start_from, *allowed)
+    elif config.hparams.lora_rank:
+        raise UserError(
+            f"lora_rank={config.hparams.lora_rank} trains adapters for another run's weights. "
+            f"Give that run: --warm_start_from=RUN.",
+            code="conflicting_settings",
+        )
+    step.begin_averages()
+    return ""
 
 
 class _Trainer:
-    """Trains or evaluates a run in this process; for the arguments see `train`."""
+    """Trains or evaluates a run in this process, with what `train` has prepared."""
 
     def __init__(
         self,
+        *,
         config: RunConfig,
         generated: Generated,
         output_dir: Path,
         step: Step,
         options: TrainOptions,
         workers: Workers,
-        score: Callable[[], tuple[Any, Sample]] | None,
         clock: RunClock,
-        callbacks: keras.callbacks.Callback | Sequence[keras.callbacks.Callback] | None,
+        checkpoints: Checkpoints,
+        restored_path: str,
+        microbatch: Microbatch,
+        evaluator: Evaluator | None,
+        callbacks: RunCallbacks,
     ):
         self._config, self._generated, self._output_dir = config, generated, output_dir
         self._step, self._options, self._workers, self._clock = step, options, workers, clock
-        self._checkpoints = Checkpoints(output_dir, step.state(), options.keep_checkpoint_max)
-        self._saved_path = self._restore()
+        self._checkpoints, self._saved_path = checkpoints, restored_path
+        self._microbatch, self._evaluator, self._callbacks = microbatch, evaluator, callbacks
         self._start_step = self._done = step.steps_done()
         self._last_step = max(config.hparams.train_steps, self._start_step)
         self._saved_step, self._saved_seconds = self._start_step or -1, 0.0
-        trains = options.schedule != "evaluate"
-        self._microbatch = microbatch_of_run(step, config, generated, output_dir, workers, trains)
-        # All workers use the chief's history, as the others may see the file late.
-        history = json.dumps(read_evaluations(output_dir) if workers.is_chief else [])
-        evaluations = [
-            evaluation
-            for evaluation in json.loads(workers.gather(history)[0])
-            if evaluation["step"] <= self._start_step
-        ]
-        self._evaluator = None
-        if options.schedule != "train":
-            hparams = dataclasses.replace(config.hparams, microbatch_tokens=self._microbatch.tokens)
-            resolved_config = dataclasses.replace(config, hparams=hparams)
-            loss = SplitLoss(step, resolved_config, generated, "dev", options.eval_steps)
-            self._evaluator = Evaluator(
-                loss, output_dir, score, workers.is_chief, evaluations, options.best_by
-            )
-        chief_callbacks = callbacks if workers.is_chief else None
-        self._callbacks = RunCallbacks(chief_callbacks, step.model, evaluations)
         self._evaluated_step, self._evaluation = -1, dict[str, float]()
         self._eval_secs = self._next_evaluation = options.eval_secs or math.inf
-        if options.eval_secs and self._evaluator and not evaluations:
+        if options.eval_secs and evaluator and not evaluator.history:
             self._next_evaluation = min(options.eval_secs, _FIRST_EVALUATION_SECONDS)
-
-    def _restore(self) -> str:
-        """Restores the run, or sets initial weights; returns the restored path, "" = new run."""
-        config, options = self._config, self._options
-        if path := self._workers.restore_newest(self._checkpoints, self._output_dir):
-            print(f"Continuing from {path}.")
-            return path
-        if options.schedule == "evaluate":
-            newest_checkpoint(self._output_dir)  # Raises an error if there is none.
-        elif options.warm_start_from:
-            allowed = options.adapt_vocabulary, options.drop_layers
-            warm_start(self._step.model, config, options.warm_start_from, *allowed)
-        elif config.hparams.lora_rank:
-            raise UserError(
-                f"lora_rank={config.hparams.lora_rank} trains adapters for another run's weights. "
-                f"Give that run: --warm_start_from=RUN.",
-                code="conflicting_settings",
-            )
-        self._step.begin_averages()
-        return ""
 
     def evaluate_only(self) -> TrainResult:
         """Measures the newest checkpoint."""
