@@ -11,9 +11,8 @@ import json
 import random
 from pathlib import Path
 
-from t2t_keras.data.dataset import MANIFEST_FILE
 from t2t_keras.errors import UserError
-from t2t_keras.io.files import write_atomically, write_json
+from t2t_keras.io.files import MANIFEST_FILE, write_atomically, write_json
 from t2t_keras.text.files import read_text
 from t2t_keras.workbench.terms.glossary import Glossary, folded, tokens_of
 from t2t_keras.workbench.terms.pair_transform import Lexicon, Terms

@@ -22,7 +22,7 @@ from t2t_keras.bin.flags import (
     require,
 )
 from t2t_keras.errors import UserError
-from t2t_keras.io.files import check_outputs
+from t2t_keras.io.files import RESULTS_FILE, check_outputs
 from t2t_keras.io.flags import Flags
 from t2t_keras.metrics import TOKENIZATIONS, bleu
 from t2t_keras.text.files import read_text
@@ -83,7 +83,7 @@ def run(flags: Flags) -> None:
         return
     from t2t_keras.evaluation.follow import score_all
 
-    results = Path(flags.event_dir or flags.translations_dir) / "results.jsonl"
+    results = Path(flags.event_dir or flags.translations_dir) / RESULTS_FILE
     check_outputs([flags.reference], [], result_files=[results])
     score_all(
         flags.translations_dir,

@@ -18,7 +18,7 @@ from t2t_keras.bin.flags import (
     require,
 )
 from t2t_keras.errors import UserError
-from t2t_keras.io.files import check_folder, check_outputs
+from t2t_keras.io.files import RESULTS_FILE, check_folder, check_outputs
 from t2t_keras.io.flags import Flags
 from t2t_keras.registry import EXPORT_FORMATS
 from t2t_keras.text.files import read_text
@@ -54,7 +54,7 @@ def define_flags(flags: Flags) -> None:
     flags.group("Model card")
     flags.path("card_notes", "Markdown file on uses, limits and the licence of the model")
     meaning = "--results_file of t2t-decoder, to list the scores of this checkpoint"
-    flags.path("results_file", meaning, "results.jsonl")
+    flags.path("results_file", meaning, RESULTS_FILE)
     meaning = "Score a SavedModel on the dev set; default: only if --dtype is not float32"
     flags.switch("measure", meaning, None)
     define_common(flags, "data_dir")

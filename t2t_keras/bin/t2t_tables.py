@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from t2t_keras.bin.flags import command, define_common, given_flags, require
 from t2t_keras.errors import UserError
+from t2t_keras.io.files import RESULTS_FILE
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.terminal import printable
 from t2t_keras.text.files import check_readable
@@ -26,7 +27,7 @@ def define_flags(flags: Flags) -> None:
     flags.choice("table", "Table of the paper", ("1", "2", "3", "4"), None)
     flags.choice("format", "Format", ("text", "markdown", "json"), "text")
     flags.group("Tables 2, 3 and 4")
-    flags.path("results_file", "File of your results", "results.jsonl")
+    flags.path("results_file", "File of your results", RESULTS_FILE)
     flags.group("Table 1")
     flags.integer("n", "Length of the sequence", 64, 2, 2048)
     flags.integer("d", "Width of the representations", 512, 1)

@@ -10,12 +10,22 @@ import dataclasses
 from pathlib import Path
 
 from t2t_keras.bin.flags import RUN_FLAGS, command, define_common, given_flags, require
+from t2t_keras.data.dataset import datagen_command, open_generated
 from t2t_keras.data.problem import Problem, make_problem
+from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError, command_line
 from t2t_keras.hyperparameters import HParams
+from t2t_keras.io.files import MANIFEST_FILE
 from t2t_keras.io.flags import HIDDEN, Flags
 from t2t_keras.settings import as_assignments
-from t2t_keras.training.run_config import TrainOptions, train_options
+from t2t_keras.training.backends.cluster import cluster_from_environment
+from t2t_keras.training.run_config import (
+    AUTO,
+    RunConfig,
+    TrainOptions,
+    merge_flags,
+    train_options,
+)
 
 _EXAMPLE_PROBLEM = "translate_ende_toy"
 
@@ -50,10 +60,6 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> int:
     """Trains as the flags say."""
-    from t2t_keras.data.dataset import MANIFEST_FILE, open_generated
-    from t2t_keras.training.backends.cluster import cluster_from_environment
-    from t2t_keras.training.run_config import RunConfig, merge_flags
-
     if not (flags.output_dir and RunConfig.exists(flags.output_dir)):
         _check_new_run(flags)
     # Checks the options before making data.
@@ -92,9 +98,6 @@ def run(flags: Flags) -> int:
 
 def _check_new_run(flags: Flags) -> None:
     """Raises `UserError` for missing flags of a new run, with commands that start one."""
-    from t2t_keras.data.dataset import MANIFEST_FILE, datagen_command
-    from t2t_keras.training.run_config import AUTO
-
     problem = make_problem(flags.problem or _EXAMPLE_PROBLEM, flags.problem_config)
     data_dir = flags.data_dir or "data"
     commands = ""
@@ -119,10 +122,7 @@ def _check_new_run(flags: Flags) -> None:
 
 
 def _generate_missing_data(problem: Problem, data_dir: str, tmp_dir: str) -> None:
-    from t2t_keras.data.dataset import MANIFEST_FILE
     from t2t_keras.data.generate import generate
-    from t2t_keras.environment import usable_cores
-    from t2t_keras.training.backends.cluster import cluster_from_environment
 
     if (Path(data_dir) / problem.name / MANIFEST_FILE).exists():
         return

@@ -30,7 +30,14 @@ import numpy as np
 from t2t_keras.data.mixing import stages_of
 from t2t_keras.data.problem import Change, Problem
 from t2t_keras.errors import UserError, command_line
-from t2t_keras.io.files import differences, not_a_run, read_json, sha256_of, write_atomically
+from t2t_keras.io.files import (
+    MANIFEST_FILE,
+    differences,
+    not_a_run,
+    read_json,
+    sha256_of,
+    write_atomically,
+)
 from t2t_keras.registry import user_directories
 from t2t_keras.settings import as_assignments
 from t2t_keras.text.tokenizer import Tokenizer
@@ -107,7 +114,6 @@ class ExampleStore:
         return padded
 
 
-MANIFEST_FILE = "manifest.json"
 _LANGUAGES = {"source_language", "target_language"}
 
 

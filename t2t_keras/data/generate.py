@@ -16,7 +16,7 @@ import numpy as np
 
 from t2t_keras.data.beam_workers import beam_workers, check_beam
 from t2t_keras.data.chunks import chunks_by_split, spread_lines
-from t2t_keras.data.dataset import MANIFEST_FILE, SIDES, describe, open_generated
+from t2t_keras.data.dataset import SIDES, describe, open_generated
 from t2t_keras.data.encode import (
     EncodedChunk,
     Starmap,
@@ -38,7 +38,9 @@ from t2t_keras.data.problem import Chunk, Pair, Problem, make_problem
 from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import (
+    MANIFEST_FILE,
     TEMPORARY_SUFFIX,
+    UNFINISHED_FILE,
     VOCABULARY_FILES,
     as_json,
     check_folder,
@@ -56,9 +58,8 @@ from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer
 # Number of pairs in a shard: tens of megabytes of memory per worker.
 CHUNK_PAIRS = 50_000
 
-_UNFINISHED_FILE = "unfinished.json"
 _TEMPORARY_ENDING = rf"\.[0-9a-f]{{8}}{TEMPORARY_SUFFIX}"
-_STATE_FILES = rf"{_UNFINISHED_FILE}|(train|dev|test)-\d+\.json|shards\.jsonl"
+_STATE_FILES = rf"{UNFINISHED_FILE}|(train|dev|test)-\d+\.json|shards\.jsonl"
 _SPLIT_FILES = r"(train|dev|test)(-\d+\.(tokens|lengths)\.npy|\.(source|target)\.txt)"
 
 
@@ -286,7 +287,7 @@ def _prepare_directory(
     Returns:
       The vocabulary, and the records of finished training shards by stem.
     """
-    unfinished = _read_or_empty(directory / _UNFINISHED_FILE)
+    unfinished = _read_or_empty(directory / UNFINISHED_FILE)
     has_same_origin = made_from and unfinished.get("made_from") == as_json(made_from)
     vocabulary = unfinished.get("vocabulary") if has_same_origin else None
     tokenizer = existing_vocabulary
@@ -312,7 +313,7 @@ def _prepare_directory(
     _remove(directory, MANIFEST_FILE)
     _remove(directory, _own_file_pattern(), keep)
     unfinished = {"made_from": made_from, "vocabulary": tokenizer.record()}
-    write_json(directory / _UNFINISHED_FILE, unfinished)
+    write_json(directory / UNFINISHED_FILE, unfinished)
     return tokenizer, finished_shards
 
 

@@ -21,7 +21,7 @@ from t2t_keras.evaluation.results import (
     run_result,
     score_fields,
 )
-from t2t_keras.io.files import check_outputs, locked_directory, read_json
+from t2t_keras.io.files import RESULTS_FILE, check_outputs, locked_directory, read_json
 from t2t_keras.io.terminal import printable
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.checkpoint_files import (
@@ -235,7 +235,7 @@ def _refuse_raw_outputs(files: Path, problem_name: str) -> None:
 
 def _results_files(directory: Path, results_file: str | Path = "") -> list[Path]:
     """Returns the files to add results to: results.jsonl in a directory, and `results_file`."""
-    files = [directory / "results.jsonl"]
+    files = [directory / RESULTS_FILE]
     if results_file and Path(results_file).resolve() != files[0].resolve():
         files.append(Path(results_file))
     return files

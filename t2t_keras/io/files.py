@@ -295,17 +295,29 @@ def last_writer(directory: str | Path) -> str:
     return ""
 
 
-_SAFETENSORS = ".safetensors"
+# The files of a run, in its directory.
+RUN_FILE = "run.json"
+BEST = "best"  # A folder for the weights that are best on the dev set.
+CHECKPOINT_PREFIX, SAFETENSORS = "model.ckpt", ".safetensors"  # model.ckpt-1000.safetensors
+EVALUATIONS_FILE = "evaluations.json"
+MICROBATCH_FILE = "microbatch.json"
+HAS_SAVED_FILE = "has_saved"  # Empty: the run must not restart if its checkpoints are gone.
+CURVES_FILE = "scalars.jsonl"
+RESULTS_FILE = "results.jsonl"
+# The records of generated data and of exports; of data that is not complete; of a SavedModel.
+MANIFEST_FILE = "manifest.json"
+UNFINISHED_FILE = "unfinished.json"
+SAVED_MODEL_FILE = "saved_model.pb"
 # Marker file -> kind of its folder. The first match counts, since exports have a manifest too.
 _KINDS = {
-    "run.json": "a run",
+    RUN_FILE: "a run",
     "t2t_keras.json": "a model for another program",
     "task.json": "a model for another program",
     "model.onnx": "a model for another program",
     "model.tflite": "a model for another program",
-    "saved_model.pb": "an export",
-    "manifest.json": "generated data",
-    "unfinished.json": "generated data",
+    SAVED_MODEL_FILE: "an export",
+    MANIFEST_FILE: "generated data",
+    UNFINISHED_FILE: "generated data",
 }
 # Marker file -> what its folder is and what to do, where a run is expected.
 _ADVICE = {
@@ -314,9 +326,9 @@ _ADVICE = {
     "task.json": "an export for KerasHub. Commands read the run that it was exported from",
     "model.onnx": "an export for ONNX Runtime. Commands read the run that it was exported from",
     "model.tflite": "an export for LiteRT. Commands read the run that it was exported from",
-    "saved_model.pb": "a SavedModel: t2t_keras.load_export reads it from Python, and TensorFlow "
+    SAVED_MODEL_FILE: "a SavedModel: t2t_keras.load_export reads it from Python, and TensorFlow "
     "Serving serves it to t2t-query-server. Commands read the run that it was exported from",
-    "manifest.json": "generated data: give its parent folder as --data_dir",
+    MANIFEST_FILE: "generated data: give its parent folder as --data_dir",
 }
 
 
@@ -325,7 +337,7 @@ def _find_marker(folder: Path) -> str:
     for name in _KINDS:
         file = folder / name
         # Other programs write a manifest.json, too.
-        if file.is_file() and (name != "manifest.json" or b'"splits"' in file.read_bytes()):
+        if file.is_file() and (name != MANIFEST_FILE or b'"splits"' in file.read_bytes()):
             return name
     return ""
 
@@ -335,7 +347,7 @@ def not_a_run(path: str | Path) -> str:
     path = Path(path)
     expected = "Expected the folder that t2t-trainer, t2t-avg-all or t2t-import wrote."
     if not path.is_dir():
-        if path.suffix == _SAFETENSORS or path.with_name(f"{path.name}{_SAFETENSORS}").exists():
+        if path.suffix == SAFETENSORS or path.with_name(f"{path.name}{SAFETENSORS}").exists():
             return (
                 f"{path} is a checkpoint: give its folder, {path.parent}, as the run, and {path} "
                 f"as --checkpoint_path."
@@ -350,11 +362,11 @@ def not_a_run(path: str | Path) -> str:
     if runs := _runs_in(path):
         run_paths = ", ".join(str(path / name) for name in runs[:5])
         return f"{path} is not a run, but contains runs: give one of them, such as {run_paths}."
-    return f"{path} is not a run: it has no run.json. {expected}"
+    return f"{path} is not a run: it has no {RUN_FILE}. {expected}"
 
 
 def _runs_in(folder: Path) -> list[str]:
-    return sorted(file.parent.name for file in folder.glob("*/run.json"))
+    return sorted(file.parent.name for file in folder.glob(f"*/{RUN_FILE}"))
 
 
 def check_folder(folder: str | Path, kind: str) -> None:
@@ -384,17 +396,16 @@ _RESERVED = (
     "*tokenizer.json",
     "vocabulary.spm",
     "*_vocabulary.json",
-    "model.ckpt-*",
-    "evaluations.json",
-    "microbatch.json",
-    "has_saved",
+    f"{CHECKPOINT_PREFIX}-*",
+    EVALUATIONS_FILE,
+    MICROBATCH_FILE,
+    HAS_SAVED_FILE,
     "events.out.tfevents.*",
-    "scalars.jsonl",
-    ".lock",
+    CURVES_FILE,
+    _LOCK_FILE,
     *(f"{split}-*.{kind}" for split in ("train", "dev", "test") for kind in ("np[yz]", "json")),
     *(f"{split}.{side}.txt" for split in ("dev", "test") for side in ("source", "target")),
 )
-_RESULTS_FILE = "results.jsonl"
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
@@ -424,7 +435,7 @@ def check_outputs(
         for file in _own_files(path) if path.is_dir() else [path]:
             if str(file) != STANDARD_STREAM:
                 conflicts[_identity(file)] = "output_is_input", f"it is also an input ({file})"
-    for paths, more_reserved in ((outputs, (_RESULTS_FILE,)), (result_files, ())):
+    for paths, more_reserved in ((outputs, (RESULTS_FILE,)), (result_files, ())):
         for path in map(Path, paths):
             if path.is_dir():
                 raise UserError(

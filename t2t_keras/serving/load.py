@@ -15,14 +15,21 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 - registers the operators of the vocabulary
 
-from t2t_keras.data.dataset import MANIFEST_FILE
 from t2t_keras.decoding.lines import check_lines
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError, command_line
-from t2t_keras.io.files import plain_path, read_json, sha256_of, write_json
+from t2t_keras.io.files import (
+    MANIFEST_FILE,
+    SAVED_MODEL_FILE,
+    plain_path,
+    read_json,
+    sha256_of,
+    write_json,
+)
 from t2t_keras.serving import messages
 from t2t_keras.serving.client import OUTPUTS
+from t2t_keras.training.run_config import RunConfig
 
 # https://www.tensorflow.org/tfx/serving/saved_model_warmup
 WARMUP_FILE = "assets.extra/tf_serving_warmup_requests"
@@ -136,7 +143,7 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
       UserError: there is no export, or a file of it is missing, damaged or unknown.
     """
     directory = Path(expand_path(path))
-    if (versions := _versions(directory)) and not (directory / "saved_model.pb").exists():
+    if (versions := _versions(directory)) and not (directory / SAVED_MODEL_FILE).exists():
         directory = max(versions, key=lambda version: int(version.name))
     if not directory.is_dir():
         siblings = ", ".join(map(str, _versions(directory.parent)))
@@ -146,7 +153,7 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
             f"load its newest version, or a version in it.",
             code="no_export",
         )
-    if (directory / "run.json").is_file():
+    if RunConfig.exists(directory):
         raise UserError(
             f"{directory} is a run, not an export. Export it first:"
             + command_line("t2t-exporter", output_dir=directory, export_dir=f"{directory}/export"),

@@ -23,12 +23,18 @@ import ml_dtypes
 import numpy as np
 
 from t2t_keras.errors import UserError
-from t2t_keras.io.files import atomic_writer, check_regular, not_a_run
+from t2t_keras.io.files import (
+    BEST,
+    CHECKPOINT_PREFIX,
+    SAFETENSORS,
+    atomic_writer,
+    check_regular,
+    not_a_run,
+)
 from t2t_keras.training.run_config import RunConfig
 
 Result = TypeVar("Result")
 
-SUFFIX = ".safetensors"
 _VERSION = 1
 _TYPES = {
     "BOOL": np.dtype(np.bool_),
@@ -210,23 +216,21 @@ def _digest(table: Mapping[str, Mapping[str, Any]], checksums: Mapping[str, int]
     return hashlib.sha256(json.dumps(sorted(content)).encode()).hexdigest()
 
 
-CHECKPOINT_PREFIX = "model.ckpt"
-BEST = "best"  # The folder within a run for the weights that are best on the dev set.
 _STEP = re.compile(r"-(\d+)(?:\.\w+)?$")
 _NAME_AND_STEP = re.compile(r"(.+)-(\d+)")
 
 
 def path_at(directory: str | Path, step: int) -> str:
     """Returns the path of a step's checkpoint."""
-    return str(Path(directory) / f"{CHECKPOINT_PREFIX}-{step}{SUFFIX}")
+    return str(Path(directory) / f"{CHECKPOINT_PREFIX}-{step}{SAFETENSORS}")
 
 
 def checkpoint_paths(directory: str | Path) -> list[str]:
     """Returns the paths of the checkpoints in a directory, ordered by step, newest last."""
     paths = {}
-    for file in Path(directory).glob(f"{CHECKPOINT_PREFIX}-*{SUFFIX}"):
+    for file in Path(directory).glob(f"{CHECKPOINT_PREFIX}-*{SAFETENSORS}"):
         if match := re.fullmatch(
-            rf"{re.escape(CHECKPOINT_PREFIX)}-(\d+){re.escape(SUFFIX)}", file.name
+            rf"{re.escape(CHECKPOINT_PREFIX)}-(\d+){re.escape(SAFETENSORS)}", file.name
         ):
             paths[int(match[1])] = str(file)
     return [paths[step] for step in sorted(paths)]
@@ -236,7 +240,7 @@ def newest_checkpoint(directory: str | Path) -> str:
     """Returns a run's newest checkpoint; raises `UserError` if there is none."""
     paths = checkpoint_paths(directory)
     if not paths:
-        is_run = (Path(directory) / "run.json").exists()
+        is_run = RunConfig.exists(directory)
         advice = "The training has not saved one yet." if is_run else not_a_run(directory)
         if is_run and checkpoint_paths(best := Path(directory) / BEST):
             advice = f"The best one is in {best}: give that folder."
@@ -249,7 +253,7 @@ def existing_checkpoint(path: str | Path) -> str:
 
     If it does not exist, raises `UserError` that lists the checkpoints in its directory.
     """
-    file = Path(f"{str(path).removesuffix(SUFFIX)}{SUFFIX}")
+    file = Path(f"{str(path).removesuffix(SAFETENSORS)}{SAFETENSORS}")
     if not file.exists():
         names = [Path(existing).name for existing in checkpoint_paths(file.parent)]
         raise UserError(
@@ -318,7 +322,7 @@ def known_step_of(path: str | Path) -> int:
     step = step_of(path)
     if step is None:
         raise UserError(
-            f"{path}: expected a name with a step, like {CHECKPOINT_PREFIX}-1000{SUFFIX}.",
+            f"{path}: expected a name with a step, like {CHECKPOINT_PREFIX}-1000{SAFETENSORS}.",
             code="bad_file_name",
         )
     return step

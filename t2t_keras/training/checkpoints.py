@@ -15,13 +15,21 @@ from t2t_keras.data.problem import Problem
 from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.io.files import TEMPORARY_SUFFIX, last_writer, locked_directory
+from t2t_keras.io.files import (
+    BEST,
+    CHECKPOINT_PREFIX,
+    HAS_SAVED_FILE,
+    MANIFEST_FILE,
+    RUN_FILE,
+    SAFETENSORS,
+    SAVED_MODEL_FILE,
+    TEMPORARY_SUFFIX,
+    last_writer,
+    locked_directory,
+)
 from t2t_keras.text.tokenizer import Tokenizer
 from t2t_keras.training import checkpoint_files
 from t2t_keras.training.checkpoint_files import (
-    BEST,
-    CHECKPOINT_PREFIX,
-    SUFFIX,
     DamagedCheckpointError,
     checkpoint_at,
     checkpoint_paths,
@@ -40,8 +48,6 @@ NEWEST_SAVED = "newest_saved"
 # Prefixes of array names: the model's, the optimizer's, and those that `weights_of` needs.
 MODEL, _OPTIMIZER = "model", "optimizer"
 WEIGHTS = (f"{MODEL}/", LORA_SCALE)
-# An empty file that marks a run with saved checkpoints, which must not restart without them.
-_HAS_SAVED = "has_saved"
 # The command that writes means; lock files record it.
 AVERAGING = "t2t-avg-all"
 
@@ -108,7 +114,7 @@ class Checkpoints:
                 self._remove_interrupted()
                 return path
         # Includes checkpoints that an earlier start has renamed.
-        if damaged := sorted(self._directory.glob(f"damaged.{CHECKPOINT_PREFIX}-*{SUFFIX}")):
+        if damaged := sorted(self._directory.glob(f"damaged.{CHECKPOINT_PREFIX}-*{SAFETENSORS}")):
             raise UserError(
                 f"None of the {len(damaged)} checkpoints in {self._directory} can be read: "
                 f"{', '.join(file.name for file in damaged)}. {self._restart_advice()}",
@@ -117,7 +123,7 @@ class Checkpoints:
         if self._has_saved():
             raise UserError(
                 f"The checkpoints that were saved in {self._directory} are gone, so the run cannot "
-                f"continue: expected {CHECKPOINT_PREFIX}-*{SUFFIX}. Put them back. Or: "
+                f"continue: expected {CHECKPOINT_PREFIX}-*{SAFETENSORS}. Put them back. Or: "
                 f"{self._restart_advice()}",
                 code="checkpoints_gone",
             )
@@ -125,7 +131,7 @@ class Checkpoints:
 
     def _has_saved(self) -> bool:
         """Returns whether the run has saved a checkpoint, even if only best/ remains."""
-        if (self._directory / _HAS_SAVED).exists():
+        if (self._directory / HAS_SAVED_FILE).exists():
             return True
         best = checkpoint_paths(self._directory / BEST)
         return bool(best) and checkpoint_files.read_head(best[-1]).get(NEWEST_SAVED, 0) > 0
@@ -152,7 +158,7 @@ class Checkpoints:
             head = {"step": step, **(head or {})}
             checkpoint_files.write(path, _arrays_by_name(self._state), head, _to_array)
             if can_continue and step > 0:
-                (self._directory / _HAS_SAVED).touch()
+                (self._directory / HAS_SAVED_FILE).touch()
         except OSError as error:
             advice = "Make room, and run the same command again."
             if can_continue:
@@ -352,13 +358,8 @@ def refuse_occupied(output_dir: str | Path, overwrite: bool = False, flag: str =
     is_mean = last_writer(output_dir) == AVERAGING
     if is_mean and overwrite:
         return
-    for name in (
-        "run.json",
-        "vocab.*",
-        "manifest.json",
-        "saved_model.pb",
-        f"{CHECKPOINT_PREFIX}-*",
-    ):
+    weights = f"{CHECKPOINT_PREFIX}-*"
+    for name in (RUN_FILE, "vocab.*", MANIFEST_FILE, SAVED_MODEL_FILE, weights):
         for file in Path(output_dir).glob(name):
             advice = f", or {flag} to replace the mean there" if flag and is_mean else ""
             raise UserError(

@@ -12,10 +12,9 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.errors import UserError
+from t2t_keras.io.files import CURVES_FILE
 from t2t_keras.text.files import split_lines
 from t2t_keras.training.checkpoint_files import first_line
-
-_FILE = "scalars.jsonl"
 
 
 def make_curves(output_dir: str | Path) -> "TensorBoardCurves | JsonCurves":
@@ -68,7 +67,7 @@ class JsonCurves:
 
     def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
         """Adds a point to each curve of a kind; see `TensorBoardCurves`."""
-        path = self._output_dir / kind / _FILE
+        path = self._output_dir / kind / CURVES_FILE
         with _translated_errors(path, OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("a", encoding="utf-8") as file:
@@ -104,7 +103,7 @@ def read_curves(folder: str | Path) -> dict[str, dict[int, float]]:
 
 
 def _json_points(folder: Path) -> Iterator[tuple[int, str, float]]:
-    path = folder / _FILE
+    path = folder / CURVES_FILE
     if not path.exists():
         return
     for line in split_lines(path.read_text(encoding="utf-8", errors="replace")):

@@ -13,11 +13,11 @@ import numpy as np
 from t2t_keras.data.batches import TokenBatchSampler, replica_batches
 from t2t_keras.data.dataset import Generated
 from t2t_keras.errors import OutOfMemoryError, UserError
-from t2t_keras.io.files import write_atomically
+from t2t_keras.io.files import BEST, EVALUATIONS_FILE, write_atomically
 from t2t_keras.io.terminal import print_beside_bar, printable
 from t2t_keras.text.files import split_lines
 from t2t_keras.training.backends import base as backend
-from t2t_keras.training.checkpoint_files import BEST, checkpoint_paths, step_of
+from t2t_keras.training.checkpoint_files import checkpoint_paths, step_of
 from t2t_keras.training.checkpoints import Checkpoints
 from t2t_keras.training.progress import averages
 from t2t_keras.training.run_config import RunConfig
@@ -25,7 +25,6 @@ from t2t_keras.training.run_config import RunConfig
 # Triples of source, translation and reference.
 Sample = Sequence[tuple[str, str, str]]
 
-_HISTORY = "evaluations.json"
 # Tokens to measure at once if the run does not record how many fit.
 _DEFAULT_TOKENS = 4096
 # Longer translations are shown in part: a model that has learned little may repeat itself.
@@ -44,7 +43,7 @@ def read_evaluations(output_dir: str | Path) -> list[dict[str, Any]]:
     Raises:
       UserError: the file of the evaluations is damaged.
     """
-    path, evaluations = Path(output_dir) / _HISTORY, []
+    path, evaluations = Path(output_dir) / EVALUATIONS_FILE, []
     text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
     for number, line in enumerate(split_lines(text), 1):
         try:
@@ -170,7 +169,7 @@ class Evaluator:
             Checkpoints(self._output_dir / BEST, weights, keep=1).save(step, head)
             self.best_saved_step = step
         text = "".join(json.dumps(evaluation) + "\n" for evaluation in self.history)
-        write_atomically(self._output_dir / _HISTORY, text.encode("utf-8"))
+        write_atomically(self._output_dir / EVALUATIONS_FILE, text.encode("utf-8"))
 
 
 def selection_metric(score: Any, best_by: str) -> dict[str, float]:

@@ -11,15 +11,13 @@ from t2t_keras.data.dataset import Generated, open_generated
 from t2t_keras.environment import free_memory
 from t2t_keras.errors import TRY_AGAIN_STATUS, UserError
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.io.files import read_json, write_json
+from t2t_keras.io.files import MICROBATCH_FILE, read_json, write_json
 from t2t_keras.training.backends import base as backend
 from t2t_keras.training.backends.cluster import Cluster, cluster_from_environment
 from t2t_keras.training.cost import hardware_name
 from t2t_keras.training.distributed import Workers
 from t2t_keras.training.memory import FLOAT32, step_memory
 from t2t_keras.training.run_config import RunConfig, TrainOptions
-
-_FILE = "microbatch.json"
 
 
 class Microbatch:
@@ -41,7 +39,8 @@ class Microbatch:
         replicas: int = 1,
         cluster: Cluster | None = None,
     ):
-        self._path, self._hparams, self._cluster = Path(output_dir) / _FILE, hparams, cluster
+        self._path = Path(output_dir) / MICROBATCH_FILE
+        self._hparams, self._cluster = hparams, cluster
         self._conditions = {
             "microbatch_tokens": hparams.microbatch_tokens,
             "recompute": hparams.recompute,

@@ -15,7 +15,7 @@ from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.environment import free_memory, installed_versions
 from t2t_keras.errors import UserError, shorten
 from t2t_keras.hyperparameters import HParams, override_hparams
-from t2t_keras.io.files import differences, not_a_run, read_json, write_json
+from t2t_keras.io.files import RUN_FILE, differences, not_a_run, read_json, write_json
 from t2t_keras.settings import convert_all, override, setting
 from t2t_keras.text.tokenizer import Tokenizer
 
@@ -162,7 +162,6 @@ class TrainResult:
     model: Any = dataclasses.field(repr=False)
 
 
-_FILE = "run.json"
 _MIN_BYTES_PER_WEIGHT = 2  # the size in bfloat16
 # Types of the values in run.json.
 _TYPES = {
@@ -270,15 +269,15 @@ class RunConfig:
         if _MIN_BYTES_PER_WEIGHT * count > free:
             raise UserError(
                 f"The run's hyperparameters describe a model of {count:,} weights, but only "
-                f"{free:,} bytes of memory are free. Check that {_FILE} belongs to the checkpoint, "
-                f"or use more memory.",
+                f"{free:,} bytes of memory are free. Check that {RUN_FILE} belongs to the "
+                f"checkpoint, or use more memory.",
                 code="model_too_large",
             )
 
     def save(self, output_dir: str | Path) -> None:
         """Writes run.json and the vocabulary, each atomically."""
         self.vocabulary.save(output_dir)
-        write_json(Path(output_dir) / _FILE, self.content())
+        write_json(Path(output_dir) / RUN_FILE, self.content())
 
     def content(self) -> dict[str, Any]:
         """Returns the content of run.json."""
@@ -301,7 +300,7 @@ class RunConfig:
     @staticmethod
     def exists(output_dir: str | Path) -> bool:
         """Returns whether a run has been started in the directory."""
-        return (Path(output_dir) / _FILE).exists()
+        return (Path(output_dir) / RUN_FILE).exists()
 
     @classmethod
     def load(cls, output_dir: str | Path) -> "RunConfig":
@@ -316,7 +315,7 @@ class RunConfig:
     @staticmethod
     def file(output_dir: str | Path) -> Path:
         """Returns the file of a run; raises `UserError` if there is none."""
-        path = Path(output_dir) / _FILE
+        path = Path(output_dir) / RUN_FILE
         if not path.exists():
             raise UserError(
                 f"There is no run in --output_dir={output_dir}. {not_a_run(output_dir)}",
@@ -400,7 +399,7 @@ def _read_hparams(name: str, values: Mapping[str, Any], check: bool) -> HParams:
     if unknown := set(values) - {field.name for field in dataclasses.fields(hparams_class)}:
         raise UserError(
             f"The run has unknown hyperparameters: {', '.join(sorted(unknown))}. Use the version "
-            f"of t2t_keras that made it, which run.json names.",
+            f"of t2t_keras that made it, which {RUN_FILE} names.",
             code="unknown_name",
         )
     values = convert_all(hparams_class, values, "hyperparameter")

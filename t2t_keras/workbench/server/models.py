@@ -15,9 +15,8 @@ from t2t_keras.decoding.config import decode_config
 from t2t_keras.decoding.stored_model import StoredModel, StoredRun, stored_model
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.io.files import check_regular, not_a_run
+from t2t_keras.io.files import SAFETENSORS, check_regular, not_a_run
 from t2t_keras.registry import ENGINES
-from t2t_keras.training.checkpoint_files import SUFFIX
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.workbench.server.batching import Batch, EngineInTurns
 from t2t_keras.workbench.server.languages import base_language, parse_pair
@@ -220,7 +219,9 @@ class ServedModel:
     def name(self) -> str:
         """Last part of the path, which does not reveal folders."""
         path = Path(self.model_path)
-        return path.parent.name if path.name == "ctranslate2" else path.name.removesuffix(SUFFIX)
+        if path.name == "ctranslate2":
+            return path.parent.name
+        return path.name.removesuffix(SAFETENSORS)
 
     def use(
         self, work: Callable[[Translator, list[str]], Result], lines: list[str], batch: Batch

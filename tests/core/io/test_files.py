@@ -1,5 +1,6 @@
 """Untrusted files, atomic writes, JSON, locks, and outputs that must not replace other files."""
 
+import ast
 import contextlib
 import errno
 import os
@@ -16,6 +17,14 @@ import pytest
 from refusals import refused
 
 from t2t_keras.io.files import (
+    EVALUATIONS_FILE,
+    HAS_SAVED_FILE,
+    MANIFEST_FILE,
+    MICROBATCH_FILE,
+    RESULTS_FILE,
+    RUN_FILE,
+    SAVED_MODEL_FILE,
+    UNFINISHED_FILE,
     as_json,
     atomic_writer,
     check_outputs,
@@ -398,3 +407,15 @@ def test_nothing_is_begun_that_could_not_be_read_again(tmp_path, monkeypatch):
         assert plain == str(tmp_path / "run")
     with refused("path_is_a_pattern"), plain_path(tmp_path / "run[1]"):
         pass
+
+
+def test_names_of_a_run_s_files_are_written_in_one_module(root):
+    names = {RUN_FILE, EVALUATIONS_FILE, MICROBATCH_FILE, HAS_SAVED_FILE, RESULTS_FILE}
+    names |= {MANIFEST_FILE, UNFINISHED_FILE, SAVED_MODEL_FILE}
+    modules = {
+        file.relative_to(root).as_posix()
+        for file in (root / "t2t_keras").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.Constant) and node.value in names
+    }
+    assert modules == {"t2t_keras/io/files.py"}

@@ -7,7 +7,7 @@ import runpy
 import pytest
 from refusals import refused
 
-from t2t_keras.data.dataset import MANIFEST_FILE
+from t2t_keras.io.files import MANIFEST_FILE
 from t2t_keras.workbench.terms.pair_transform import Lexicon, Terms, learn_lexicon
 
 WORDS = {"house": "maison", "horse": "cheval", "window": "fenêtre", "table": "bureau"}
