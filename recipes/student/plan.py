@@ -9,8 +9,11 @@ from typing import Any
 from snakemake.exceptions import WorkflowError
 from snakemake.utils import validate
 
+from t2t_keras import hyperparameters
+from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError
+from t2t_keras.hyperparameters import HParams
 from t2t_keras.settings import as_assignments, as_text
 
 PROBLEM = "parallel_text"
@@ -321,21 +324,17 @@ class Plan:
             sizes[name] = hparams.count_weights(self.config["vocab_size"]), tokens
         return sizes
 
-    def hparams(self, model: str) -> Any:
+    def hparams(self, model: str) -> HParams:
         """Returns the hyperparameters of a model."""
         settings = self.models[model].settings
-        from t2t_keras import hyperparameters  # Takes seconds, and the Snakefile does not need it.
-
         return hyperparameters.hparams(settings["hparams_set"], settings["hparams"])
 
     def decoding_flag(self, part: str) -> str:
         """Returns the flag of `t2t-decoder` with the settings of a part of the recipe."""
         return f"--decode_hparams={as_assignments(self.config[part]['decode_hparams'])}"
 
-    def decoding(self, part: str) -> Any:
+    def decoding(self, part: str) -> DecodeConfig:
         """Returns the decoding settings of a part of the recipe."""
-        from t2t_keras.decoding.config import decode_config
-
         return decode_config(self.config[part]["decode_hparams"])
 
     def _hypotheses(self, part: str) -> int:

@@ -7,12 +7,13 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from t2t_keras.data.dataset import Generated
 from t2t_keras.data.problem import Score, make_problem
 from t2t_keras.decoding.config import decode_config
-from t2t_keras.decoding.translator import translate_and_score
+from t2t_keras.decoding.file_job import first_hypotheses
+from t2t_keras.decoding.translator import Translator, translate_and_score
 from t2t_keras.errors import UserError
 from t2t_keras.evaluation.results import (
     Result,
@@ -37,6 +38,9 @@ from t2t_keras.training.curves import make_curves
 from t2t_keras.training.evaluation import SplitLoss
 from t2t_keras.training.run_config import CHANGEABLE_ON_RESUME, RunConfig
 
+if TYPE_CHECKING:
+    from t2t_keras.metrics import TranslationScore  # Training needs no sacreBLEU.
+
 _MAX_SAMPLE_WORDS = 20
 
 
@@ -52,8 +56,6 @@ def model_scorer(
     The function returns the problem's score, and a few examples of source, translation and
     reference, with the same sources at every call. For `decode_hparams` see `evaluate_all`.
     """
-    from t2t_keras.decoding.translator import Translator
-
     decoding = decode_config(decode_hparams, config.problem.decoding_defaults)
     translator = Translator(model, config.vocabulary, decoding, problem=config.problem)
     sources, references = generated.text(split)
@@ -138,7 +140,7 @@ def evaluate_all(
 def score_all(
     translations_dir: str | Path,
     references: Sequence[str],
-    score: Callable[[Sequence[str], Sequence[str]], Any],
+    score: "Callable[[Sequence[str], Sequence[str]], TranslationScore]",
     score_settings: dict[str, object],
     *,
     source: str = "",
@@ -157,8 +159,6 @@ def score_all(
       UserError: there are no translations, translations of several texts, or parses; a file cannot
         be read or written.
     """
-    from t2t_keras.decoding.file_job import first_hypotheses
-
     name = _name_of_text(translations_dir, Path(source).name, policy)
     translations = Path(translations_dir) / f"{name}-<step>"
     # t2t-translate-all writes this file before the first translation.

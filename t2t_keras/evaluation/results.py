@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from t2t_keras import hyperparameters
+from t2t_keras.data.problem import Score
 from t2t_keras.environment import source_version
 from t2t_keras.errors import UserError
 from t2t_keras.io.terminal import printable
@@ -211,7 +212,7 @@ def run_result(
     config: RunConfig,
     checkpoint: str | Path,
     split: str,
-    score: Any,
+    score: Score | None,
     decode: dict[str, Any],
     text: str = "",
     scalars: Mapping[str, float] | None = None,
@@ -254,7 +255,7 @@ def checkpoint_checksum(path: str | Path) -> str:
     return ""
 
 
-def score_fields(score: Any) -> dict[str, Any]:
+def score_fields(score: Score | None) -> dict[str, Any]:
     """Returns the fields of a `Result` that a score fills, with the current date."""
     return {
         "bleu_signature": getattr(score, "bleu_signature", ""),

@@ -5,6 +5,8 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import sentencex
+
 # Scripts without spaces between words: Thai, Lao, Burmese, Khmer, hiragana, Chinese.
 UNSPACED_SCRIPTS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -67,8 +69,6 @@ def sentence_splitter(language: str) -> Callable[[str], list[str]]:
     Args:
       language: code of the line's language; "" = English.
     """
-    import sentencex
-
     return functools.partial(_split_line, functools.partial(sentencex.segment, language or "en"))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from t2t_keras.data.batches import TokenBatchSampler, replica_batches
 from t2t_keras.data.dataset import Generated
+from t2t_keras.data.problem import Score
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.io.files import BEST, EVALUATIONS_FILE, write_atomically
 from t2t_keras.io.terminal import print_beside_bar, printable
@@ -79,7 +80,7 @@ class Evaluator:
         self,
         loss: "SplitLoss",
         output_dir: Path,
-        score: Callable[[], tuple[Any, Sample]] | None,
+        score: Callable[[], tuple[Score, Sample]] | None,
         writes_files: bool,
         history: Sequence[dict[str, Any]],
         best_by: str = "loss",
@@ -172,7 +173,7 @@ class Evaluator:
         write_atomically(self._output_dir / EVALUATIONS_FILE, text.encode("utf-8"))
 
 
-def selection_metric(score: Any, best_by: str) -> dict[str, float]:
+def selection_metric(score: Score, best_by: str) -> dict[str, float]:
     """Returns the metric that selects the best weights, from a score; {} for the loss.
 
     Raises:

@@ -17,6 +17,7 @@ import keras
 from t2t_keras.data.augmentation import AugmentedSteps
 from t2t_keras.data.batches import Batch, RemoteBatch, TokenBatchSampler, replica_batches
 from t2t_keras.data.dataset import BackgroundCheck, ExampleStore, Generated
+from t2t_keras.data.problem import Score
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.io.terminal import caught_signals, print_beside_bar
 from t2t_keras.training.backends.base import Step
@@ -59,7 +60,7 @@ def train(
     step: Step,
     options: TrainOptions | None = None,
     workers: Workers | None = None,
-    score: Callable[[], tuple[Any, Sample]] | None = None,
+    score: Callable[[], tuple[Score, Sample]] | None = None,
     clock: RunClock | None = None,
     callbacks: keras.callbacks.Callback | Sequence[keras.callbacks.Callback] | None = None,
 ) -> TrainResult:

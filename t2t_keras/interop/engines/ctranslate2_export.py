@@ -9,6 +9,7 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engine import KERAS, Engine
 from t2t_keras.decoding.stored_model import StoredModel
 from t2t_keras.errors import UserError, command_line
+from t2t_keras.interop.engines.ctranslate2 import CTranslate2Engine
 from t2t_keras.io.files import check_regular, not_a_run, read_json
 from t2t_keras.training.checkpoint_files import checkpoint_paths, read_head
 from t2t_keras.training.run_config import RunConfig
@@ -103,8 +104,6 @@ class CTranslate2Export(StoredModel):
         options = dict(ensemble=ensemble, forbidden=forbidden)
         if names := [name for name, value in options.items() if value]:
             raise _unsupported(*names)
-        from t2t_keras.interop.engines.ctranslate2 import CTranslate2Engine
-
         return CTranslate2Engine(self.model_path, config, self.dtype, self.positions)
 
     def _check_newest(self, run: Path) -> None:

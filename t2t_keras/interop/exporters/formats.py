@@ -7,6 +7,7 @@ from typing import ClassVar
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.hyperparameters import ModelConfig
+from t2t_keras.interop.engines.ctranslate2 import check_settings
 from t2t_keras.serving.formats import ExportFormat
 
 
@@ -35,8 +36,6 @@ class CTranslate2(_Format):
 
     def check_decoding(self, config: DecodeConfig) -> None:
         """See `ExportFormat`."""
-        from t2t_keras.interop.engines.ctranslate2 import check_settings
-
         check_settings(config)
 
 

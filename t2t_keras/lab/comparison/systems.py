@@ -18,6 +18,7 @@ from t2t_keras.decoding.file_job import (
 from t2t_keras.decoding.line_job import read_manifest
 from t2t_keras.decoding.lines import line_stages, stage_settings
 from t2t_keras.decoding.stored_model import StoredModel, stored_model
+from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import as_json, is_stream, not_a_run, read_json, sha256_of
 from t2t_keras.text.files import is_blank, read_text
@@ -358,8 +359,6 @@ def _is_made_by(manifest: Mapping[str, Any], run: _Run) -> bool:
 
 def _translate(run: _Run, source: Path, output: Path) -> None:
     """Translates like t2t-decoder."""
-    from t2t_keras.decoding.translator import Translator
-
     print(f"{run.path} has no translations of {source}: translating.", file=sys.stderr, flush=True)
     run.model.share_cores(run.decoding)
     translator = Translator.from_stored(run.model, run.decoding)

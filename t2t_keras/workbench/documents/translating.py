@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from t2t_keras.decoding.confidence import confidences
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.environment import expand_path
@@ -359,8 +360,6 @@ def _translate(
             translated = translator.translate(model_inputs, format=text_format)
             certainties: list[float | None] = [None] * len(chunk)
             if confidence and text_format == "text":
-                from t2t_keras.decoding.confidence import confidences
-
                 certainties = [
                     result.whole for result in confidences(translator.translator, chunk, translated)
                 ]

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
+from t2t_keras.workbench.documents import translated_name
 from t2t_keras.workbench.server.endpoints import Call, Endpoint
 from t2t_keras.workbench.server.files import TranslatedFile
 from t2t_keras.workbench.server.glossaries import (
@@ -228,8 +229,6 @@ async def download_document(call: Call) -> FileResponse:
 
 
 def _check_format(parameters: Parameters, name: str, suffixes: Sequence[str]) -> None:
-    from t2t_keras.workbench.documents import translated_name
-
     suffix = PurePosixPath(name).suffix.lower()
     if suffix not in suffixes:
         raise ApiError(400, f"Invalid file: the file extension '{suffix}' is not supported.")

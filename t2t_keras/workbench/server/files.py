@@ -16,6 +16,12 @@ from typing import BinaryIO
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import read_json, write_json
 from t2t_keras.settings import convert_all
+from t2t_keras.workbench.documents import (
+    EXTENSIONS,
+    read_document,
+    translate_document,
+    translated_name,
+)
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.requests import (
     ApiError,
@@ -85,8 +91,6 @@ class TranslatedFile:
     @property
     def translated_name(self) -> str:
         """Name of the translation; a template gets another suffix."""
-        from t2t_keras.workbench.documents import translated_name
-
         return translated_name(self.name).name
 
 
@@ -196,8 +200,6 @@ class TranslatedFiles:
 
     def formats(self) -> list[str]:
         """Returns the suffixes of supported files, such as .po."""
-        from t2t_keras.workbench.documents import EXTENSIONS
-
         return sorted(EXTENSIONS)
 
     @contextlib.asynccontextmanager
@@ -245,8 +247,6 @@ class TranslatedFiles:
 
     async def read_texts(self, file: TranslatedFile) -> list[str]:
         """Returns the untranslated texts of a file; raises `ApiError` if it cannot be read."""
-        from t2t_keras.workbench.documents import read_document
-
         try:
             async with self._reading_places.place(file.client):
                 document = await in_own_thread(read_document, self._path(file, _SOURCE))
@@ -380,8 +380,6 @@ class TranslatedFiles:
                 self._path(file, _SOURCE).unlink(missing_ok=True)
 
     def _translate_now(self, file: TranslatedFile, budget: Budget) -> int:
-        from t2t_keras.workbench.documents import read_document, translate_document
-
         if file.pair not in self._service.models:
             raise UserError("The model is no longer served.", code="model_removed")
         with budget.working():

@@ -102,7 +102,7 @@ def test_the_sample_is_short_and_spread_evenly(monkeypatch):
         def translate(self, sources):
             return [Translation(f"{text}!\n", 0.0) for text in sources]
 
-    monkeypatch.setattr("t2t_keras.decoding.translator.Translator", Translator)
+    monkeypatch.setattr("t2t_keras.evaluation.follow.Translator", Translator)
     config = types.SimpleNamespace(problem=make_problem("translate_ende"), vocabulary=None)
 
     def sample(*sources):
@@ -137,7 +137,7 @@ def test_checkpoints_are_decoded_as_the_problem_is_but_for_what_is_set(monkeypat
     def translator(model, tokenizer, decoding, problem):
         decodings.append((decoding.alpha, decoding.beam_size))
 
-    monkeypatch.setattr("t2t_keras.decoding.translator.Translator", translator)
+    monkeypatch.setattr("t2t_keras.evaluation.follow.Translator", translator)
     config = types.SimpleNamespace(problem=Parsing(), vocabulary=None)
     generated = types.SimpleNamespace(text=lambda split: ([], []))
     model_scorer(None, config, generated, "dev", "beam_size=2")

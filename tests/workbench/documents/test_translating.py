@@ -7,7 +7,6 @@ import unicodedata
 import pytest
 from refusals import refused
 
-from t2t_keras.decoding import confidence
 from t2t_keras.decoding.confidence import Confidence
 from t2t_keras.decoding.translation import Translation
 from t2t_keras.workbench.documents import TranslationMemory, read_document, translate_document
@@ -92,7 +91,7 @@ def test_a_text_is_as_sure_as_its_worst_sentence(written, translator, monkeypatc
     def confidences(translator, lines, translations):
         return [Confidence(whole=0.9 if line == "One dog." else 0.4) for line in lines]
 
-    monkeypatch.setattr(confidence, "confidences", confidences)
+    monkeypatch.setattr("t2t_keras.workbench.documents.translating.confidences", confidences)
     document = read_document(written("a.txt", TEXT + "\nThree. One dog."))
     memory = TranslationMemory([("Three.", "Drei.")])
     translate_document(document, translator, memory=memory, confidence=True)
