@@ -153,10 +153,18 @@ def attention_page(sentences: Iterable[SentenceInsights]) -> str:
     data = {
         "sentences": list(map(_sentence_data, sentences)),
         "colors": len(LIGHT_COLORS),
-        "dashes": DASHES,
         "weightSteps": _WEIGHT_STEPS,
     }
-    return render("attention.html", scripts=True, title="Attention", data=data)
+    views = data["sentences"][0]["views"]
+    return render(
+        "attention.html",
+        scripts=True,
+        title="Attention",
+        data=data,
+        num_layers={kind: view["layers"] for kind, view in views.items()},
+        num_heads=views["cross"]["heads"],
+        head_dashes=head_dashes,
+    )
 
 
 def _sentence_data(sentence: SentenceInsights) -> dict[str, Any]:

@@ -29,24 +29,6 @@ function drawSentence() {
   byId("sentence").value = String(state.sentence);
   byId("previous").disabled = state.sentence === 0;
   byId("next").disabled = state.sentence === DATA.sentences.length - 1;
-  drawWords();
-}
-
-function drawHeads() {
-  byId("heads").replaceChildren(
-    ...state.heads.map((on, head) => {
-      const button = element("button", {
-        type: "button",
-        className: "head",
-        title: "Shift-click: this head alone",
-        ariaPressed: String(on),
-        ariaLabel: `Head ${head}`,
-      });
-      const line = `<line x2="20" y1="4" y2="4" ${stroke(head)}/>`;
-      button.innerHTML = `<svg viewBox="0 0 20 8" aria-hidden="true">${line}</svg>${head}`;
-      return button;
-    }),
-  );
 }
 
 /** @param {boolean[]} heads */
@@ -70,47 +52,18 @@ function chooseHead({ target, type, shiftKey }) {
 }
 
 /**
- * Draws a row of radio buttons; the browser itself moves among them with the arrow keys.
- *
- * @template {string | number} Value
- * @param {string} id
- * @param {[Value, string][]} choices
- * @param {Value} chosen
- * @param {(value: Value) => void} choose
- */
-function drawChoice(id, choices, chosen, choose) {
-  byId(id).replaceChildren(
-    ...choices.map(([value, text]) => {
-      const checked = value === chosen;
-      const input = element("input", { type: "radio", name: id, value: String(value), checked });
-      input.addEventListener("change", () => choose(value));
-      return element("label", {}, input, element("span", { textContent: text }));
-    }),
-  );
-}
-
-/**
- * Sets the kind, also for a new sentence; keeps the layer and the heads if they exist.
+ * Sets the kind, also for a new sentence; keeps the layer if it exists.
  *
  * @param {Kind} kind
  */
 function chooseKind(kind) {
   state.kind = kind;
-  const { layers, heads } = view();
-  state.layer = Math.min(state.layer, layers - 1);
-  drawChoice(
-    "layers",
-    Array.from(
-      { length: layers },
-      (_, layer) => /** @type {[number, string]} */ ([layer, String(layer)]),
-    ),
-    state.layer,
-    chooseLayer,
-  );
-  if (state.heads.length !== heads) {
-    state.heads = Array(heads).fill(true);
-    drawHeads();
-  }
+  const { layers } = view();
+  [...byId("layers").children].forEach((label, layer) => {
+    label.toggleAttribute("hidden", layer >= layers);
+  });
+  drawWords();
+  chooseLayer(Math.min(state.layer, layers - 1));
 }
 
 /** @param {number} layer */
@@ -123,8 +76,8 @@ function chooseLayer(layer) {
 /** @param {number} sentence */
 function chooseSentence(sentence) {
   state.sentence = sentence;
-  chooseKind(state.kind);
   drawSentence();
+  chooseKind(state.kind);
 }
 
 /**
@@ -158,6 +111,9 @@ function goToWord({ side, index }) {
   });
   words[next].focus();
 }
+
+/** @param {Event} event */
+const chosenValue = ({ target }) => /** @type {any} */ (target).value;
 
 function listen() {
   const columns = byId("columns");
@@ -209,6 +165,8 @@ function listen() {
     if (event.target === document.body && step && layer >= 0 && layer < view().layers)
       chooseLayer(layer);
   });
+  byId("kinds").addEventListener("change", (event) => chooseKind(chosenValue(event)));
+  byId("layers").addEventListener("change", (event) => chooseLayer(Number(chosenValue(event))));
   byId("heads").addEventListener("click", chooseHead);
   byId("heads").addEventListener("dblclick", chooseHead);
   byId("all-heads").addEventListener("click", () => switchHeads(state.heads.map(() => true)));
@@ -219,23 +177,11 @@ function listen() {
   new ResizeObserver(drawAttention).observe(columns);
 }
 
+/** The browser itself moves among radio buttons with the arrow keys. */
 function start() {
-  byId("chooser").hidden = DATA.sentences.length === 1;
-  byId("sentence").append(
-    ...DATA.sentences.map(({ source }, number) =>
-      element("option", { value: String(number), textContent: `${number + 1}. ${source}` }),
-    ),
-  );
-  state.layer = DATA.sentences[0].views[state.kind].layers - 1;
-  drawChoice(
-    "kinds",
-    KIND_NAMES.map((kind) => /** @type {[Kind, string]} */ ([kind, KINDS[kind][0]])),
-    state.kind,
-    (kind) => {
-      chooseKind(kind);
-      drawWords();
-    },
-  );
+  const { layers, heads } = view();
+  state.layer = layers - 1;
+  state.heads = Array(heads).fill(true);
   chooseSentence(0);
   listen();
 }

@@ -24,34 +24,28 @@
  */
 const byId = (id) => /** @type {any} */ (document.getElementById(id));
 
-/**
- * @type {{sentences: Sentence[], weightSteps: number, colors: number, dashes: number[][]}}
- */
+/** @type {{sentences: Sentence[], weightSteps: number, colors: number}} */
 const DATA = JSON.parse(byId("data").textContent);
 
-/** @type {Record<Kind, [string, string, string, string]>} */
+/** @type {Record<Kind, [string, string, string]>} */
 const KINDS = {
   encoder: [
-    "Encoder",
     "Word of the source",
     "Word it reads",
     "Encoder self-attention: each word of the source, left, reads all of them, right.",
   ],
   decoder: [
-    "Decoder",
     "Word predicted",
     "Word read before",
     "Decoder self-attention: to predict a word, left, the decoder reads an empty start and the " +
       "words before it.",
   ],
   cross: [
-    "Cross",
     "Word predicted",
     "Word of the source",
     "Encoder-decoder attention: to predict a word, left, the decoder reads the source, right.",
   ],
 };
-const KIND_NAMES = /** @type {Kind[]} */ (Object.keys(KINDS));
 const MIN_WEIGHT = 0.02;
 const MAX_THICKNESS = 5; // pixels of a weight of 1
 const SIDES = /** @type {const} */ (["reads", "read"]);
@@ -135,7 +129,7 @@ const mean = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / (nu
 
 function drawWords() {
   const shown = view();
-  const [, reads, read, meaning] = KINDS[state.kind];
+  const [reads, read, meaning] = KINDS[state.kind];
   byId("reads-label").textContent = reads;
   byId("read-label").textContent = read;
   byId("meaning").textContent = meaning;
@@ -159,7 +153,6 @@ function drawWords() {
       ),
     );
   });
-  drawAttention();
 }
 
 /**
@@ -198,18 +191,11 @@ function drawAttention() {
           `data-ends="${query} ${key}"/>`;
       });
     });
-    return `<g data-head="${head}" ${stroke(head)}>${paths}</g>`;
+    return `<g data-head="${head}" class="head-${head}">${paths}</g>`;
   });
   byId("lines").innerHTML = groups.join("");
   markWords(shown, chosen);
 }
-
-/** @param {number} head */
-const stroke = (head) => {
-  const dashes = DATA.dashes[Math.floor(head / DATA.colors) % DATA.dashes.length];
-  const dashed = dashes.length ? ` stroke-dasharray="${dashes.join(" ")}"` : "";
-  return `stroke="${color(head)}"${dashed}`;
-};
 
 /** @param {number} head */
 const color = (head) => `var(--c${head % DATA.colors})`;

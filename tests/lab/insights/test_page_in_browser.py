@@ -3,10 +3,12 @@ import re
 import numpy as np
 import pytest
 from accessibility import accessibility_faults
+from browser import opening
 from contrast import text_contrasts
 
+from t2t_keras.decoding.translation import Hypothesis
 from t2t_keras.lab.drawing import DARK_COLORS, LIGHT_COLORS
-from t2t_keras.lab.insights import head_dashes
+from t2t_keras.lab.insights import SentenceInsights, attention_page, head_dashes
 
 
 def lines(page):
@@ -79,8 +81,13 @@ def test_it_opens_with_the_last_layer_and_all_can_be_chosen(open_page, weights):
         assert lines(page) == expected_lines(weights.decoder[layer]), "arrows work anywhere"
     page.run("DATA.sentences[0].hypotheses[0].parts = [['', false]]; drawSentence()")
     assert page.text("#translation") == "(nothing)"
-    page.run("DATA.sentences.length = 1; start()")
-    assert not page.is_shown(".chooser"), "one sentence alone is not chosen"
+
+
+def test_one_sentence_alone_is_not_chosen(browser, sentences, tmp_path):
+    path = tmp_path / "page.html"
+    path.write_text(attention_page(sentences[:1]), "utf-8")
+    with opening(browser, path.as_uri()) as open_page:
+        assert not open_page().is_shown(".chooser")
 
 
 def test_heads_are_switched(open_page, weights):
@@ -100,12 +107,6 @@ def test_heads_are_switched(open_page, weights):
     assert page.text("#report") == "No head is switched on."
     page.one("#all-heads").click()
     assert list(lines(page)) == [*range(8)]
-    # Colours come again with other dashes, as in figures.
-    strokes = page.run("return [1, 9, 17, 33].map(stroke)")
-    dashes = [" ".join(map(str, head_dashes(head))) for head in (1, 9, 17, 33)]
-    assert strokes == [
-        'stroke="var(--c1)"' + f' stroke-dasharray="{dashe}"' * bool(dashe) for dashe in dashes
-    ]
 
 
 def test_a_word_shows_its_own_lines_while_it_is_pointed_at_or_chosen(open_page, weights):
@@ -244,6 +245,24 @@ def test_lines_lead_from_word_to_word(open_page):
     apart = [other[ends] - one[ends] for ends in one.keys() & other.keys()]
     assert apart == pytest.approx([5] * len(apart), abs=0.2)
     assert apart
+
+
+def test_colors_come_again_with_other_dashes(attention, browser, tmp_path):
+    """As in figures; one layer is the last one, too."""
+    sentence = SentenceInsights("x", (Hypothesis("x", -1.0),), attention(layers=1, heads=34))
+    path = tmp_path / "page.html"
+    path.write_text(attention_page([sentence]), "utf-8")
+    with opening(browser, path.as_uri()) as open_page:
+        page = open_page()
+        assert list(lines(page)) == [*range(34)]
+        strokes = page.run(r"""
+            return [...document.querySelectorAll("#heads line")].map((line) => {
+                const { stroke, strokeDasharray } = getComputedStyle(line);
+                return [stroke, strokeDasharray.match(/[\d.]+/g) ?? []];
+            });""")
+    for head, (color, dashes) in enumerate(strokes):
+        assert color == strokes[head % len(LIGHT_COLORS)][0]
+        assert tuple(map(float, dashes)) == head_dashes(head)
 
 
 @pytest.mark.parametrize(("scheme", "colors"), [("light", LIGHT_COLORS), ("dark", DARK_COLORS)])
