@@ -1,14 +1,11 @@
 """Validates a recipe's configuration before any work starts."""
 
 import dataclasses
-import re
-import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from t2t_keras import registry
-from t2t_keras.bin.flags import given_flags
+from t2t_keras.bin import t2t_trainer
+from t2t_keras.bin.flags import all_flags, given_flags
 from t2t_keras.data.chunks import FileChunk
 from t2t_keras.data.filters import check_direction, check_filters, check_language
 from t2t_keras.data.mixing import stages_of
@@ -16,7 +13,6 @@ from t2t_keras.data.problem import make_problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.io.flags import Flags
 from t2t_keras.recipes.student.plan import PROBLEM, Plan
 from t2t_keras.text.files import decoded, read_lines
 from t2t_keras.training.evaluation import selection_metric
@@ -127,46 +123,27 @@ def _check_decoding(plan: Plan) -> None:
 
 
 def _check_trainer_flags(plan: Plan) -> None:
-    if not plan.config["trainer_flags"]:
-        return
-    flags = plan.trainer_flags
-    try:
-        _check_options(plan, flags)
-    except UserError as error:
-        raise UserError(f"trainer_flags: {error}", code=error.code) from error
-    # t2t-trainer reads all flags before it prints its version.
-    command = [sys.executable, "-m", "t2t_keras.bin.t2t_trainer", *flags, "--version"]
-    process = subprocess.run(command, capture_output=True, text=True)
-    if process.returncode:
-        message = re.sub(r"^t2t-trainer: (error \[\w+\]: )?", "", process.stderr.strip())
-        raise UserError(f"trainer_flags: {message}", code="bad_flags")
-
-
-def _check_options(plan: Plan, trainer_flags: Sequence[str]) -> None:
     """Checks that the flags fit together, train a model and are not set by the recipe."""
-    flags, options = Flags(), vars(TrainOptions())
-    flags.fields(TrainOptions, *options)
-    for name in _OWN_FLAGS:
-        if name not in flags:
-            flags.string(name, "")
-    for name in _FLAGS_WITHOUT_TRAINING:
-        flags.switch(name, "")
-    # t2t-trainer checks all other flags.
-    flags.parse(["t2t-trainer", *trainer_flags], known_only=True)
-    for name in _OWN_FLAGS:
-        if flags[name].present:
-            raise UserError(
-                f"the recipe sets --{name} itself. Leave it out, and change the recipe's settings "
-                f"instead.",
-                code="bad_flags",
-            )
-    refused = [f"--{name}" for name in _FLAGS_WITHOUT_TRAINING if getattr(flags, name)]
-    refused += ["--schedule=evaluate"] * (flags.schedule == "evaluate")
-    if refused:
-        raise UserError(f"{refused[0]} does not train a model. Leave it out.", code="bad_flags")
-    problem = make_problem(PROBLEM, plan.problem_config("forward"))
-    best_by = train_options(given_flags(flags, *options)).best_by
-    selection_metric(problem.score(["a"], ["a"], ["a"]), best_by)
+    flags, options = all_flags(t2t_trainer.define_flags), vars(TrainOptions())
+    try:
+        for name in plan.config["trainer_flags"]:
+            if name.replace("-", "_") in _OWN_FLAGS:
+                raise UserError(
+                    f"the recipe sets --{name.replace('-', '_')} itself. Leave it out, and change "
+                    f"the recipe's settings instead.",
+                    code="bad_flags",
+                )
+        flags.parse(["t2t-trainer", *plan.trainer_flags])
+        refused = [f"--{name}" for name in _FLAGS_WITHOUT_TRAINING if getattr(flags, name)]
+        refused += ["--schedule=evaluate"] * (flags.schedule == "evaluate")
+        if refused:
+            raise UserError(f"{refused[0]} does not train a model. Leave it out.", code="bad_flags")
+        problem = make_problem(PROBLEM, plan.problem_config("forward"))
+        best_by = train_options(given_flags(flags, *options)).best_by
+        selection_metric(problem.score(["a"], ["a"], ["a"]), best_by)
+    except UserError as error:
+        code = "bad_flags" if error.code == "unknown_flag" else error.code
+        raise UserError(f"trainer_flags: {error}", code=code) from error
 
 
 def _check_pairs(plan: Plan) -> None:

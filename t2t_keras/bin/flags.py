@@ -80,11 +80,8 @@ def _run_and_catch(
     define_flags: Callable[[Flags], None], main: Callable[[Flags], int | None], argv: Sequence[str]
 ) -> tuple[int, str | UserError]:
     """Runs a command; returns its exit status, and its error or error message, or ""."""
-    flags = Flags()
     try:
-        define_flags(flags)  # May load third-party packages.
-        _define_shared(flags)
-        flags.settings(_SETTING_LISTERS)
+        flags = all_flags(define_flags)  # May load third-party packages.
         flags.parse(argv)
         if text := _help_or_version(flags, main):
             print(text)
@@ -122,8 +119,10 @@ def _run_and_catch(
         )
 
 
-def _define_shared(flags: Flags) -> None:
-    """Adds the flags of all commands, shown by --helpfull only."""
+def all_flags(define_flags: Callable[[Flags], None]) -> Flags:
+    """Returns a command's own flags with those of all commands, shown by --helpfull only."""
+    flags = Flags()
+    define_flags(flags)
     flags.group(HIDDEN)
     if "t2t_usr_dir" not in flags:
         define_common(flags, "t2t_usr_dir")
@@ -134,6 +133,8 @@ def _define_shared(flags: Flags) -> None:
     flags.switch("help", "Show the flags of this command and exit")
     flags.switch("helpfull", "Show all flags and exit")
     flags.switch("version", "Print the version of t2t_keras and exit")
+    flags.settings(_SETTING_LISTERS)
+    return flags
 
 
 def _help_or_version(flags: Flags, main: Callable[[Flags], int | None]) -> str:

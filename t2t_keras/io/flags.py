@@ -154,16 +154,16 @@ class Flags(absl_flags.FlagValues):
         super().__setitem__(name, flag)
         self.groups.setdefault(next(reversed(self.groups), HIDDEN), []).append(name)
 
-    def parse(self, argv: Sequence[str], known_only: bool = False) -> None:
+    def parse(self, argv: Sequence[str]) -> None:
         """Reads the flags of a command line, program name first, and those of its --config.
 
-        --dry-run means --dry_run, and -h --help. With `known_only`, everything else is ignored.
+        --dry-run means --dry_run, and -h --help.
 
         Raises:
           UserError: there is no such flag, or its value is wrong.
         """
         try:
-            arguments = self(list(map(self._with_underscores, argv)), known_only)
+            arguments = self(list(map(self._with_underscores, argv)))
             if "config" in self and self.config:
                 self._read_config(self.config)
                 self.validate_all_flags()
@@ -178,7 +178,7 @@ class Flags(absl_flags.FlagValues):
             raise UserError(str(error), code="bad_value") from None
         for name in self._arguments:
             self.__dict__[name], arguments = arguments[1:], []
-        if arguments[1:] and not known_only:
+        if arguments[1:]:
             raise UserError(
                 f"Expected flags of the form --name=value, got '{arguments[1]}'.",
                 code="bad_arguments",

@@ -10,10 +10,9 @@ import pytest
 from commands import call, module_of, modules_of_commands
 
 from t2t_keras import experiment, registry
-from t2t_keras.bin import flags as shared_flags
+from t2t_keras.bin.flags import all_flags
 from t2t_keras.errors import UserError
 from t2t_keras.interop.engines.ctranslate2_export import RECORD_FILE
-from t2t_keras.io.flags import Flags
 from t2t_keras.serving import export
 from t2t_keras.serving.load import load_export
 
@@ -215,18 +214,9 @@ def test_commands_are_suggested_by_one_function(modules):
     assert suggesting == SUGGESTING
 
 
-def all_flags():
-    """The flags of each command, by its name."""
-    flags = {}
-    for command in modules_of_commands():
-        flags[command] = Flags()
-        module_of(command).define_flags(flags[command])
-        shared_flags._define_shared(flags[command])
-    return flags
-
-
 def test_flags_in_messages_exist(modules):
-    known = {name for flags in all_flags().values() for name in flags} | OF_OTHER_PROGRAMS
+    define_flags = [module_of(command).define_flags for command in modules_of_commands()]
+    known = {name for define in define_flags for name in all_flags(define)} | OF_OTHER_PROGRAMS
     known |= {f"no{name}" for name in known}
     for path, tree in modules.items():
         # What has no space is an argument of another program.
