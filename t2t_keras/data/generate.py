@@ -245,7 +245,7 @@ def _complete_manifest(
     try:
         manifest = read_json(path, "The data is kept.") if path.exists() else {}
     except UserError as error:
-        if isinstance(error.__cause__, OSError):
+        if error.code == "not_read":
             raise  # The data may be intact.
         manifest = {}
     if not {"config", "vocabulary", "splits", "files"} <= manifest.keys():

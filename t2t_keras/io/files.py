@@ -51,15 +51,22 @@ def _irregular_file_error(path: str | Path) -> UserError:
     )
 
 
-def read_bounded(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
+def read_bounded(path: str | Path, advice: str = "", max_bytes: int = MAX_BYTES) -> bytes:
     """Returns the content of a regular file of at most `max_bytes`.
 
     Raises:
-      UserError: it is larger, or not a regular file.
-      OSError: it cannot be read.
+      UserError: it is larger, not a regular file, or cannot be read; the text ends with `advice`.
     """
-    with open_regular(path) as file:
-        content = file.read(max_bytes + 1)
+    try:
+        with open_regular(path) as file:
+            content = file.read(max_bytes + 1)
+    except UserError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path.
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(
+            f"{path} cannot be read: {reason}. {advice}".rstrip(), code="not_read"
+        ) from error
     if len(content) > max_bytes:
         raise UserError(
             f"{path} is too large: expected at most {max_bytes:,} bytes. Give the right file.",
@@ -220,12 +227,9 @@ def read_json(path: Path, advice: str, keys: Iterable[str] = ()) -> dict[str, An
         content = json.loads(read_bounded(path))
     except UserError as error:
         raise UserError(f"{error} {advice}", code=error.code) from error
-    except (OSError, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         reason = f"{type(error).__name__}: {shorten(error)}"
-        raise UserError(
-            f"Cannot read {path} ({reason}). {advice}",
-            code="not_read" if isinstance(error, OSError) else "damaged_file",
-        ) from error
+        raise UserError(f"{path} is not JSON ({reason}). {advice}", code="damaged_file") from error
     if not isinstance(content, dict):
         raise UserError(
             f"{path}: expected a JSON object, got {type(content).__name__}. {advice}",

@@ -101,16 +101,9 @@ class Tokenizer(abc.ABC):
         """
         name = Path(path).suffix.removeprefix(".")
         kind = TOKENIZERS[name if name in TOKENIZERS else "model"]
-        origin = f"The vocabulary {path}"
         source = Tokenizer.load(source_path) if source_path else None
-        try:
-            return kind(read_bounded(path), source, origin)
-        except OSError as error:
-            raise UserError(
-                f"{origin} cannot be read: {error.strerror}. Give a file whose name ends in "
-                f".{', .'.join(TOKENIZERS)}.",
-                code="not_read",
-            ) from error
+        advice = f"Give a vocabulary whose name ends in .{', .'.join(TOKENIZERS)}."
+        return kind(read_bounded(path, advice), source, f"The vocabulary {path}")
 
     @classmethod
     def load_saved(cls, directory: str | Path, record: Mapping[str, Any]) -> "Tokenizer":

@@ -30,28 +30,10 @@ _MAX_KEY_CHARACTERS = 18
 _TEXT_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary")
 
 
-def read_file(path: Path, advice: str = "", max_bytes: int = MAX_BYTES) -> bytes:
-    """Returns the content of a file.
-
-    Raises:
-      UserError: the file is not regular, is larger than `max_bytes`, or cannot be read. In
-        the last case, the message ends with `advice`.
-    """
-    try:
-        return read_bounded(path, max_bytes)
-    except UserError:
-        raise
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path.
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(
-            f"{path} cannot be read: {reason}. {advice}".rstrip(), code="not_read"
-        ) from error
-
-
 def read_text(path: Path, advice: str = "") -> str:
-    """Returns the text of a file; raises `UserError` like `read_file`, or if it is not UTF-8."""
+    """Returns the text of a file; raises `UserError` like `read_bounded`, or if not UTF-8."""
     try:
-        return read_file(path, advice).decode("utf-8")
+        return read_bounded(path, advice).decode("utf-8")
     except UnicodeDecodeError as error:
         raise UserError(
             f"{path} is not UTF-8 ({shorten(error)}). {advice}".rstrip(), code="not_utf8"

@@ -11,7 +11,6 @@ from t2t_keras.errors import UserError, shorten
 from t2t_keras.interop.importers.files import (
     check_compression,
     find_recorded_file,
-    read_file,
     read_weights,
     read_yaml,
 )
@@ -26,7 +25,7 @@ from t2t_keras.interop.importers.weights import (
     split_files,
     vocabulary_files,
 )
-from t2t_keras.io.files import open_regular, read_json
+from t2t_keras.io.files import open_regular, read_bounded, read_json
 from t2t_keras.layers.embedding import sinusoids
 from t2t_keras.text.tokenizer import Tokenizer, load_processor
 
@@ -221,7 +220,7 @@ def _listed_files(path: Path) -> list[Path]:
     names = f"{path.name}.decoder.yml", "decoder.yml", f"{path.name}.yml"
     for file in (path.parent / name for name in names):
         if file.exists():
-            listed_files = read_yaml(read_file(file), str(file)).get("vocabs")
+            listed_files = read_yaml(read_bounded(file), str(file)).get("vocabs")
             if not isinstance(listed_files, list):
                 raise UserError(
                     f"{file}: expected a list of files as vocabs, got {shorten(listed_files)}.",
@@ -240,7 +239,7 @@ def read_vocabulary(file: Path, size: int) -> IdOrder:
     Raises:
       UserError: the file cannot be read, has fewer ids, or lacks </s> or <unk>.
     """
-    content = read_file(file)
+    content = read_bounded(file)
     if file.suffix == ".spm":
         model = load_processor(content, file)
         pieces = [model.id_to_piece(i) for i in range(model.get_piece_size())]

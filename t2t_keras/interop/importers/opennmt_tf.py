@@ -11,7 +11,6 @@ import numpy as np
 from t2t_keras.errors import UserError, shorten
 from t2t_keras.interop.importers.files import (
     find_recorded_file,
-    read_file,
     read_tensorflow,
     read_text,
     read_yaml,
@@ -24,6 +23,7 @@ from t2t_keras.interop.importers.weights import (
     make_tokenizer,
     vocabulary_files,
 )
+from t2t_keras.io.files import read_bounded
 
 # OpenNMT-tf's special ids. Unknown words have the last id.
 _PADDING, _BEGIN, _END, _FIRST_WORD = range(4)
@@ -172,7 +172,7 @@ def _described_settings(path: Path, changes: Mapping[str, Any]) -> dict[str, Any
     descriptions: list[dict[str, Any]] = []
     if path.exists():
         try:
-            tree = ast.parse(read_file(path, max_bytes=_MAX_DESCRIPTION))
+            tree = ast.parse(read_bounded(path, max_bytes=_MAX_DESCRIPTION))
         except UserError:
             raise
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -255,7 +255,7 @@ def _files(vocabulary: str | Path, folder: Path) -> tuple[list[Path], list[Path]
 def _configured_files(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[str, bool]]:
     """Like `_files`, for the files and settings that a `.yml` file names."""
     try:
-        data = dict(read_yaml(read_file(path), str(path))["data"])
+        data = dict(read_yaml(read_bounded(path), str(path))["data"])
         recorded_files = [data[f"{side}_vocabulary"] for side in ("source", "target")]
     except UserError:
         raise
@@ -293,7 +293,7 @@ def _settings(value: Any, origin: str, folders: Sequence[Path]) -> Mapping[str, 
     """Returns settings, given as a mapping, its YAML text, or the name of a file with that text."""
     if isinstance(value, str):
         if "{" not in value and ":" not in value:  # It names a file.
-            value = read_file(find_recorded_file(value, *folders))
+            value = read_bounded(find_recorded_file(value, *folders))
         return read_yaml(value, origin)
     if not isinstance(value or {}, Mapping):
         raise UserError(

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from t2t_keras.errors import UserError
-from t2t_keras.interop.importers.files import read_file, read_tensorflow
+from t2t_keras.interop.importers.files import read_tensorflow
 from t2t_keras.interop.importers.imported import Imported, Settings
 from t2t_keras.interop.importers.weights import WeightNames, embedding_weights
 from t2t_keras.interop.tokenizers import SubwordTokenizer
-from t2t_keras.io.files import read_json
+from t2t_keras.io.files import read_bounded, read_json
 from t2t_keras.text.tokenizer import Tokenizer
 
 # Prefix of the model's weight names.
@@ -268,7 +268,7 @@ def _find_match(files: Sequence[Path], size: int, place: str = "") -> Tokenizer:
 
 def _load_vocabulary(file: Path) -> Tokenizer:
     # Names may have other endings, such as "vocab.enzh-zh.32768" or "....subwords.zh".
-    return SubwordTokenizer(read_file(file), origin=f"The vocabulary {file}")
+    return SubwordTokenizer(read_bounded(file), origin=f"The vocabulary {file}")
 
 
 def _read_checkpoint(reader: Any) -> tuple[dict[str, np.ndarray], list[int], int]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from t2t_keras.errors import UserError, shorten
-from t2t_keras.interop.importers.files import read_file
 from t2t_keras.interop.tokenizers import BOUNDARY, LookedUpPieces, WordTokenizer
+from t2t_keras.io.files import read_bounded
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
 from t2t_keras.text.tokenizer import SentencePieceTokenizer, Tokenizer, parsed_model
 
@@ -291,7 +291,7 @@ def make_tokenizer(
     def load(pieces: Sequence[str], model: Path | None) -> Tokenizer:
         if model is None:
             return WordTokenizer.of(pieces)
-        return lookup_tokenizer(read_file(model), pieces, model)
+        return lookup_tokenizer(read_bounded(model), pieces, model)
 
     source_model, target_model = (models[0], models[-1]) if models else (None, None)
     tokenizer = load(target, target_model)

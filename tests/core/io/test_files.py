@@ -50,10 +50,10 @@ from t2t_keras.io.files import (
 def test_the_largest_file(tmp_path):
     for size in (4, 5):
         (tmp_path / "a").write_bytes(b"x" * size)
-        assert read_bounded(tmp_path / "a", 5) == b"x" * size
+        assert read_bounded(tmp_path / "a", max_bytes=5) == b"x" * size
     (tmp_path / "a").write_bytes(b"x" * 6)
     with refused("file_too_large"):
-        read_bounded(tmp_path / "a", 5)
+        read_bounded(tmp_path / "a", max_bytes=5)
 
 
 @pytest.mark.parametrize("name", ["vocab.model", "a/b", "./a", "a/../b", "..a", "é" * 255])

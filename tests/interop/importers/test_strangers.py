@@ -20,12 +20,12 @@ from t2t_keras.errors import UserError
 from t2t_keras.interop.importers.files import (
     checkpoint_prefix,
     find_recorded_file,
-    read_file,
     read_pytorch,
     read_yaml,
 )
 from t2t_keras.interop.importers.imported import read_model
 from t2t_keras.interop.importers.pickles import to_containers
+from t2t_keras.io.files import read_bounded
 from t2t_keras.text.tokenizer import Tokenizer
 
 FIXTURES = Path(__file__).parent / "fixtures"
@@ -265,7 +265,7 @@ def test_a_file_is_that_of_the_first_folder_that_has_it(tmp_path):
     assert find_recorded_file("both", *folders) == folders[1] / "both"
     assert find_recorded_file("/x/only_c", *folders) == folders[2] / "only_c"
     for name in ("a\0b", "none"):
-        assert code_of(read_file, tmp_path / name) == "not_read"
+        assert code_of(read_bounded, tmp_path / name) == "not_read"
 
 
 def test_vocabularies_named_on_another_machine_are_looked_for_beside(marian):
