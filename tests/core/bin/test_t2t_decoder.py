@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.evaluation.results import read_results
 from t2t_keras.io.terminal import printable
 from t2t_keras.tables import cost_table, weights_table
+from t2t_keras.training import checkpoint_files, run_config
 from t2t_keras.training.checkpoint_files import path_at
 
 FAST = "beam_size=2,extra_length=2"
@@ -64,6 +66,18 @@ def lines_of(path):
 
 def bleu(lines, references):
     return sacrebleu.corpus_bleu(lines, [references], tokenize="13a").score
+
+
+def test_the_run_is_read_once_and_its_checkpoint_is_looked_for_once(
+    random_run, decode, write, tmp_path, monkeypatch
+):
+    read = mock.Mock(wraps=run_config.read_json)
+    find = mock.Mock(wraps=checkpoint_files.newest_checkpoint)
+    monkeypatch.setattr(run_config, "read_json", read)
+    monkeypatch.setattr(checkpoint_files, "newest_checkpoint", find)
+    decode(f"--decode_from_file={write('in.txt', SOURCES)}", f"--decode_to_file={tmp_path / 'o'}")
+    assert [Path(call.args[0]) for call in read.mock_calls] == [random_run / "run.json"]
+    assert [Path(call.args[0]) for call in find.mock_calls] == [random_run]
 
 
 def test_file_with_blank_lines_and_reference(random_run, decode, write, tmp_path, capsys):
