@@ -64,6 +64,7 @@ class _Algorithmic(Problem):
         alignments: Sequence[Alignment | None] | None = None,
     ) -> Score:
         """Returns BLEU over digits; its report also gives the share of exact outputs."""
+        # Imported here, since a machine that only trains may lack sacreBLEU.
         from t2t_keras.metrics import add_metrics, bleu
 
         score = bleu(hypotheses, references, self.tokenize)

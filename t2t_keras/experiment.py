@@ -200,7 +200,7 @@ def train_run(
         step = backend.make_step(config, devices, cluster)
         score = None
         if options.eval_bleu and workers.is_chief:
-            # Imported here: it needs TensorFlow, which a machine that trains under JAX may lack.
+            # Imported here, since a machine that trains with JAX may lack TensorFlow and sacreBLEU.
             from t2t_keras.evaluation.follow import model_scorer
 
             score = model_scorer(step.model, config, generated, "dev")

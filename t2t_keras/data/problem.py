@@ -342,6 +342,7 @@ class Problem:
           sources: the inputs, for problems that need them.
           alignments: the alignment of each output, for `postprocess_by_alignment`.
         """
+        # Imported here, since a machine that only trains may lack sacreBLEU.
         from t2t_keras.metrics import add_metrics, bleu
 
         language = self.languages()[1]

@@ -212,6 +212,7 @@ def translation_units(
     Raises:
       UserError: the file cannot be parsed, or has no unit in both languages.
     """
+    # Imported here, since a machine that only trains may not have it.
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import DefusedXMLParser
 

@@ -214,7 +214,7 @@ class TranslatedText(NamedTuple):
     alternatives: list[str]
 
 
-def _num_repaired(result: Any) -> int:
+def _num_repaired(result: object) -> int:
     """Returns the number of repaired placeholders in a result; 0 = none or unknown."""
     return result.notes.get("placeholders", 0) if isinstance(result, Translation) else 0
 
