@@ -150,12 +150,13 @@ def attention_page(sentences: Iterable[SentenceInsights]) -> str:
     Weights have four decimals and take 2 2/3 bytes each: a sentence and a translation of 30 pieces
     each, 6 layers and 8 heads take 350 kB.
     """
+    sentences_data = list(map(_sentence_data, sentences))
     data = {
-        "sentences": list(map(_sentence_data, sentences)),
+        "sentences": sentences_data,
         "colors": len(LIGHT_COLORS),
         "weightSteps": _WEIGHT_STEPS,
     }
-    views = data["sentences"][0]["views"]
+    views = sentences_data[0]["views"]
     return render(
         "attention.html",
         scripts=True,
