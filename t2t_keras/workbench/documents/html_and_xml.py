@@ -17,7 +17,7 @@ from t2t_keras.workbench.documents.document import (
 )
 from t2t_keras.workbench.documents.inline_codes import codes_in, is_protected
 from t2t_keras.workbench.documents.layout import has_wide_space, unwrap_markup
-from t2t_keras.workbench.documents.xml_tree import Element, read_xml, walk
+from t2t_keras.workbench.documents.xml_tree import Element, read_tree, read_xml
 from t2t_keras.workbench.markup.reading import Reader
 from t2t_keras.workbench.markup.tokens import EMPTY, OPEN, UNFINISHED, MarkupToken, is_kept
 
@@ -95,33 +95,23 @@ class XmlDocument(SpanDocument):
 
     def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
         super().__init__(path, languages, read_xml(path, content), "xmlcharrefreplace")
-        self._open_elements: list[_OpenElement] = []
-        self._spans: list[tuple[int, int]] = []
-        walk(path, self.file.text, (), self._on_open, self._on_close, self._on_text)
-        for start, end in self._spans:
-            self._add_text(start, end)
+        self._read(read_tree(path, self.file.text))
 
-    def _on_open(self, element: Element) -> None:
-        in_untranslated = any(parent.is_untranslated for parent in self._open_elements[-1:])
-        is_untranslated = in_untranslated or is_protected(element.tag)
-        self._open_elements.append(_OpenElement(len(self._spans), is_untranslated))
+    def _read(self, element: Element, in_unit: bool = False) -> None:
+        """Adds the units in an element, unless it is in one itself, and changes languages."""
+        if is_protected(element.tag):
+            return
         source, target = map(main_language, self.languages)
         match = _XML_LANGUAGE.search(element.tag)
         is_source_language = match and source and main_language(match[2]) == source
-        if match and is_source_language and target not in ("", source) and not is_untranslated:
+        if match and is_source_language and target not in ("", source):
             start, end = (element.start + offset for offset in match.span(2))
             self.add_changes([(start, end, self.languages[1])])
-
-    def _on_text(self, text: str) -> None:
-        if self._open_elements and not self._open_elements[-1].is_untranslated:
-            self._open_elements[-1].has_text |= has_letters(text)
-
-    def _on_close(self, element: Element) -> None:
-        closed_element = self._open_elements.pop()
-        if closed_element.has_text:
-            # Everything inside it is inline.
-            del self._spans[closed_element.num_spans_before :]
-            self._spans.append((element.inner_start, element.inner_end))
+        if not in_unit and has_letters(element.own_text):
+            self._add_text(element.inner_start, element.inner_end)
+            in_unit = True  # Everything inside it is inline.
+        for child in element.children():
+            self._read(child, in_unit)
 
     def _add_text(self, start: int, end: int) -> None:
         raw = self.file.text[start:end]
@@ -148,11 +138,3 @@ class XmlDocument(SpanDocument):
         except UnicodeEncodeError:
             return escape(text)  # Character references work only outside of CDATA.
         return f"<![CDATA[{text.replace(']]>', ']]]]><![CDATA[>')}]]>"
-
-
-class _OpenElement:
-    """An open element: the number of spans before it, and whether it has text of its own."""
-
-    def __init__(self, num_spans_before: int, is_untranslated: bool):
-        self.num_spans_before, self.is_untranslated = num_spans_before, is_untranslated
-        self.has_text = False

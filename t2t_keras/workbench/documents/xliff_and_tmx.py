@@ -14,7 +14,7 @@ from t2t_keras.workbench.documents.software_strings import (
     find_accelerators,
     format_of_message,
 )
-from t2t_keras.workbench.documents.xml_tree import Element, read_xml, walk
+from t2t_keras.workbench.documents.xml_tree import Element, read_tree, read_xml
 
 _ATTRIBUTE = re.compile(r"""(?<!\s)\s++([^\s=<>/"']+)\s*=\s*(?:"[^"]*"|'[^']*')""")
 _XML_SPACE = "http://www.w3.org/XML/1998/namespace space"
@@ -144,15 +144,22 @@ class XliffDocument(BilingualDocument):
 
     def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
         super().__init__(path, languages, content)
-        self.version = ""
-        self._elements_without_language: list[Element] = []
-        # Open elements that have an attribute which inner elements inherit.
-        self._inheritable: list[Element] = []
-        walk(path, self.file.text, {"trans-unit", "unit"}, self._on_open, self._on_close)
-        if not self.version:
+        root = read_tree(path, self.file.text)
+        xliff = next(root.outermost("xliff"), None)
+        self.version = xliff.attributes.get("version", "1.2") if xliff else ""
+        if not xliff or not self.version:
             raise UserError(
                 f"{path}: expected XLIFF, got XML with another root element.", code="other_format"
             )
+        self._elements_without_language: list[Element] = []
+        for element in [xliff] if self.is_version_2 else xliff.outermost("file"):
+            names = _LANGUAGE_KEYS[element.name]
+            source, target = (element.attributes.get(name, "") for name in names)
+            self.languages = resolve_languages(path, (source, target), self.languages)
+            if not target:
+                self._elements_without_language.append(element)
+        for element in xliff.outermost("unit" if self.is_version_2 else "trans-unit"):
+            self._add_unit(element)
         find_accelerators(self.units)
 
     @property
@@ -160,24 +167,8 @@ class XliffDocument(BilingualDocument):
         """Whether it is XLIFF 2."""
         return self.version.startswith("2")
 
-    def _on_open(self, element: Element) -> None:
-        if element.name == "xliff":
-            self.version = element.attributes.get("version", "1.2")
-        if element.attributes.get("translate") or element.attributes.get(_XML_SPACE):
-            self._inheritable.append(element)
-        if element.name == ("xliff" if self.is_version_2 else "file"):
-            names = _LANGUAGE_KEYS[element.name]
-            source, target = (element.attributes.get(name, "") for name in names)
-            self.languages = resolve_languages(self.path, (source, target), self.languages)
-            if not target:
-                self._elements_without_language.append(element)
-
-    def _on_close(self, element: Element) -> None:
-        if self._inheritable and self._inheritable[-1] is element:
-            self._inheritable.pop()
-        if element.name not in ("trans-unit", "unit"):
-            return
-        if self._inherited("translate", element) == "no":
+    def _add_unit(self, element: Element) -> None:
+        if element.inherited("translate") == "no":
             self.left_out["marked as not translatable"] += 1
         elif element.attributes.get("restype") == "x-gettext-domain-header":
             self.left_out["headers"] += 1
@@ -185,14 +176,9 @@ class XliffDocument(BilingualDocument):
             segments_of = _segments_v2 if self.is_version_2 else _segments_v1
             segments = segments_of(self.path, element)
             for segment in segments:
-                if space := self._inherited(_XML_SPACE, segment.source, segment.owner, element):
+                if space := segment.source.inherited(_XML_SPACE):
                     segment.unit.keeps_lines = space == "preserve"
             self.add_segments(element, segments)
-
-    def _inherited(self, attribute: str, *inner: Element) -> str:
-        """Returns an attribute of the innermost element that has it; "" = none has it."""
-        elements = (*inner, *reversed(self._inheritable))
-        return next(filter(None, (element.attributes.get(attribute) for element in elements)), "")
 
     def element_changes(self, element: Element, segments: list[BilingualSegment]) -> list[Change]:
         """See `BilingualDocument`."""
@@ -232,19 +218,18 @@ def _segments_v1(path: Path, element: Element) -> list[BilingualSegment]:
 def _segment_elements(element: Element | None) -> list[Element]:
     """Returns the elements of the segments within a seg-source or its target."""
     segments: list[Element] = []
-    for item in element.items if element else ():
-        if isinstance(item, Element):
-            is_segment = item.name == "mrk" and item.attributes.get("mtype") == "seg"
-            segments += [item] if is_segment else _segment_elements(item)
+    for child in element.children() if element else ():
+        is_segment = child.name == "mrk" and child.attributes.get("mtype") == "seg"
+        segments += [child] if is_segment else _segment_elements(child)
     return segments
 
 
 def _count_letters(element: Element | None) -> int:
     """Returns the number of letters in an element, outside of codes."""
-    items = element.items if element else ()
-    text = "".join(item for item in items if isinstance(item, str))
-    inner = (item for item in items if isinstance(item, Element) and item.name in TEXT_ELEMENTS)
-    return sum(map(str.isalpha, text)) + sum(map(_count_letters, inner))
+    if not element:
+        return 0
+    inner = map(_count_letters, element.children(*TEXT_ELEMENTS))
+    return sum(map(str.isalpha, element.own_text)) + sum(inner)
 
 
 def _changes_v1(
@@ -407,23 +392,20 @@ class TmxDocument(BilingualDocument):
 
     def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
         super().__init__(path, languages, content)
-        self._is_tmx = False
-        walk(path, self.file.text, {"tu"}, self._on_open, self._on_close)
-        if not self._is_tmx:
+        root = read_tree(path, self.file.text)
+        if not any(root.outermost("tmx")):
             raise UserError(
                 f"{path}: expected TMX, got XML with another root element.", code="other_format"
             )
-
-    def _on_open(self, element: Element) -> None:
-        self._is_tmx |= element.name == "tmx"
-        if element.name == "header":
-            header_language = element.attributes.get("srclang", "")
-            source, target = self.languages
-            uses_header = not source and header_language.lower() != _ALL_LANGUAGES
-            declared = header_language if uses_header else ""
-            self.languages = resolve_languages(self.path, (declared, ""), (source, target))
+        for header in root.outermost("header"):
+            language = header.attributes.get("srclang", "")
+            uses_header = not self.languages[0] and language.lower() != _ALL_LANGUAGES
+            declared = language if uses_header else ""
+            self.languages = resolve_languages(path, (declared, ""), self.languages)
             if not self.languages[0]:
                 raise self._language_error()
+        for element in root.outermost("tu"):
+            self._add_unit(element)
 
     def _language_error(self) -> UserError:
         return UserError(
@@ -432,9 +414,7 @@ class TmxDocument(BilingualDocument):
             code="unknown_language",
         )
 
-    def _on_close(self, element: Element) -> None:
-        if element.name != "tu":
-            return
+    def _add_unit(self, element: Element) -> None:
         # The first of several variants of a language counts.
         variants = {
             normalized_language(variant.language): variant

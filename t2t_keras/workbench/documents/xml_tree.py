@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Iterator
 from pathlib import Path
 from xml.parsers import expat
 
@@ -14,19 +14,22 @@ _TAG = re.compile(r"""<[^<>"']*(?:"[^"]*"[^<>"']*|'[^']*'[^<>"']*)*>""")
 _MAX_DEPTH = 200
 _LANGUAGE = "http://www.w3.org/XML/1998/namespace lang"
 # Separates namespace and name in expat's names of elements.
-SEPARATOR = " "
+_SEPARATOR = " "
+# Shared by all elements without attributes.
+_NO_ATTRIBUTES: dict[str, str] = {}
 # Limited because expat keeps all names, with their namespaces, in memory.
 _MAX_NAMESPACE_LENGTH, _MAX_NAMES = 1000, 100_000
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(slots=True, eq=False)
 class Element:
     """An element: the positions of its tags in the file's text, and its content."""
 
-    file: str  # the text of the whole file
+    file: str = dataclasses.field(repr=False)  # the text of the whole file
     name: str  # without its namespace
     namespace: str
     attributes: dict[str, str]
+    parent: "Element | None" = dataclasses.field(repr=False)
     start: int
     inner_start: int
     inner_end: int = -1
@@ -58,17 +61,36 @@ class Element:
         """The value of xml:lang, or of lang in old TMX."""
         return self.attributes.get(_LANGUAGE) or self.attributes.get("lang", "")
 
+    @property
+    def own_text(self) -> str:
+        """The text directly in it, not in child elements."""
+        return "".join(item for item in self.items if isinstance(item, str))
+
     def text(self) -> str:
         """Returns all its text."""
         return "".join(item if isinstance(item, str) else item.text() for item in self.items)
 
     def children(self, *names: str) -> list["Element"]:
-        """Returns the child elements with these names."""
-        return [item for item in self.items if isinstance(item, Element) and item.name in names]
+        """Returns the child elements, or those with these names."""
+        elements = [item for item in self.items if isinstance(item, Element)]
+        return [element for element in elements if not names or element.name in names]
 
     def child(self, name: str) -> "Element | None":
         """Returns the first of `children`."""
         return next(iter(self.children(name)), None)
+
+    def outermost(self, name: str) -> Iterator["Element"]:
+        """Yields the elements with this name in itself, but none inside another of them."""
+        if self.name == name:
+            yield self
+        else:
+            for element in self.children():
+                yield from element.outermost(name)
+
+    def inherited(self, attribute: str) -> str:
+        """Returns its attribute or that of the nearest element around it; "" = none has it."""
+        value = self.attributes.get(attribute)
+        return value or (self.parent.inherited(attribute) if self.parent else "")
 
 
 def read_xml(path: Path, content: bytes) -> Text:
@@ -83,59 +105,37 @@ def read_xml(path: Path, content: bytes) -> Text:
     return decode_file(path, content, encoding)
 
 
-def walk(
-    path: Path,
-    text: str,
-    whole_names: Collection[str],
-    on_open: Callable[[Element], object],
-    on_close: Callable[[Element], object],
-    on_text: Callable[[str], object] = lambda text: None,
-) -> None:
-    """Parses the text of a file and calls functions for its elements, in order.
-
-    Args:
-      path: path of the file, for errors.
-      text: text of the file.
-      whole_names: names of elements to read whole: `on_close` gets them with their content.
-      on_open: called when an element begins, except for whole elements and those inside them.
-      on_close: called when an element ends, except for those inside whole elements.
-      on_text: called with text outside of whole elements.
+def read_tree(path: Path, text: str) -> Element:
+    """Parses the text of a file, and returns its root element.
 
     Raises:
       UserError: the text is not well-formed, is nested too deeply, or declares entities or
         defaults of attributes.
     """
-    walker = _Walker(path, text, frozenset(whole_names), on_open, on_close, on_text)
+    builder = _TreeBuilder(path, text)
     try:
-        walker.parser.Parse(walker.data, True)
+        builder.parser.Parse(builder.data, True)
     except expat.ExpatError as error:
         raise UserError(
             f"{path}:{error.lineno}: not well-formed XML at column {error.offset + 1} "
             f"({expat.ErrorString(error.code)}). Repair it.",
             code="malformed_xml",
         ) from error
+    return builder.root
 
 
-class _Walker:
+class _TreeBuilder:
     """The handlers of a parser."""
 
-    def __init__(
-        self,
-        path: Path,
-        file: str,
-        whole_names: Collection[str],
-        on_open: Callable[[Element], object],
-        on_close: Callable[[Element], object],
-        on_text: Callable[[str], object],
-    ):
+    root: Element
+
+    def __init__(self, path: Path, file: str):
         self.path, self.file, self.data = path, file, file.encode()
-        self.whole_names = whole_names
-        self.on_open, self.on_close, self.on_text = on_open, on_close, on_text
         self.stack: list[Element] = []
         self.namespaces: dict[str, str] = {}
-        self.whole_depth = 0  # depth of the open element of `whole_names`, 0 = none
         self.byte_offset = self.char_offset = 0  # the same place in `data` and in `file`
-        self.parser = parser = expat.ParserCreate("utf-8", SEPARATOR)
+        self.parser = parser = expat.ParserCreate("utf-8", _SEPARATOR)
+        parser.buffer_text = True
         parser.StartElementHandler = self.start
         parser.EndElementHandler = self.end
         parser.CharacterDataHandler = self.text
@@ -163,20 +163,25 @@ class _Walker:
                 f"{self.path}: expected at most {_MAX_NAMES:,} different names, got more.",
                 code="too_many_values",
             )
-        namespace, _, local_name = name.rpartition(SEPARATOR)
+        namespace, _, local_name = name.rpartition(_SEPARATOR)
         namespace = self.namespaces.setdefault(namespace, namespace)
         tag = _TAG.match(self.file, position)
         tag_end = tag.end() if tag else position  # Always matches: the parser has read it.
-        element = Element(self.file, local_name, namespace, attributes, position, tag_end)
-        if self.whole_depth:
-            self.stack[-1].items.append(element)
-        self.stack.append(element)
-        if self.whole_depth:
-            return
-        if local_name in self.whole_names:
-            self.whole_depth = len(self.stack)
+        parent = self.stack[-1] if self.stack else None
+        element = Element(
+            self.file,
+            local_name,
+            namespace,
+            attributes or _NO_ATTRIBUTES,
+            parent,
+            position,
+            tag_end,
+        )
+        if parent:
+            parent.items.append(element)
         else:
-            self.on_open(element)
+            self.root = element
+        self.stack.append(element)
 
     def end(self, name: str) -> None:
         element = self.stack.pop()
@@ -185,16 +190,9 @@ class _Walker:
         else:
             element.inner_end = self.position()
             element.end = self.file.index(">", element.inner_end) + 1
-        if len(self.stack) < self.whole_depth:
-            self.whole_depth = 0
-        if not self.whole_depth:
-            self.on_close(element)
 
     def text(self, text: str) -> None:
-        if self.whole_depth:
-            self.stack[-1].items.append(text)
-        else:
-            self.on_text(text)
+        self.stack[-1].items.append(text)
 
     def skipped_entity(self, name: str, is_parameter: bool) -> None:
         if not is_parameter:
