@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import gettext
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,21 +27,28 @@ from t2t_keras.workbench.documents.software_strings import (
     format_of_message,
 )
 
-_TOKEN = re.compile(
-    r"""(?P<space>\s+)|(?P<comment>\#[^\n\r]*)|(?P<string>"(?:[^"\\\n\r]|\\.)*")"""
-    r"""|(?P<index>\[\s*\d{1,3}\s*\])|(?P<keyword>[a-z_]+)"""
+# A comment with its line end, or a string.
+_TOKEN = re.compile(r'\#[^\n\r]*+(?:\r\n|\r|\n)?+|"(?P<string>(?:[^"\\\n\r]|\\.)*+)"')
+_GAP = r"(?:\s++|\#[^\n\r]*+)*+"
+_STRING = r'"(?:[^"\\\n\r]|\\.)*+"'
+# A keyword with its strings; comments may be anywhere.
+_FIELD = re.compile(
+    rf"{_GAP}(?P<keyword>domain|msgctxt|msgid_plural|msgid|msgstr)"
+    rf"(?:(?<=msgstr){_GAP}\[\s*(?P<form>\d{{1,3}})\s*\])?+"
+    rf"{_GAP}(?P<strings>{_STRING}(?:{_GAP}{_STRING})*+)?+"
 )
-# The keywords that may precede each keyword in its entry.
-_ALLOWED_BEFORE = {
-    "msgctxt": set(),
-    "msgid": {"msgctxt"},
-    "msgid_plural": {"msgid"},
-    "msgstr": {"msgid", "msgid_plural", "msgstr"},
-    "domain": set(),
+# The keywords that may follow each keyword, and the beginning of the file.
+_FIRST = {"domain", "msgctxt", "msgid"}
+_MAY_FOLLOW = {
+    "": _FIRST,
+    "domain": _FIRST,
+    "msgctxt": {"msgid"},
+    "msgid": {"msgid_plural", "msgstr"},
+    "msgid_plural": {"msgstr"},
+    "msgstr": {"msgstr", *_FIRST},
 }
+_ATTRIBUTES = {"msgctxt": "context", "msgid": "source", "msgid_plural": "plural"}
 _ESCAPE = re.compile(r"((?:\\(?:x[0-9A-Fa-f]{2}|[0-7]{1,3}))+)|\\(.)")
-_COMMENTS = re.compile(r"(?:\s|#[^\n\r]*)*+")
-_END_OF_LINE = re.compile(r"\r\n|\r|\n|$")
 _BLANK_LINE = re.compile(r"(?>\r\n|\r|\n)[^\S\r\n]*[\r\n]")
 _BYTE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|([0-7]{1,3}))")
 _CONTROLS = dict(zip('abfnrtv"\\', '\a\b\f\n\r\t\v"\\', strict=True))
@@ -132,122 +139,71 @@ class Entry:
         return {name.strip(): value.strip() for name, _, value in reversed(list(pairs))}
 
 
-class _Reader:
-    def __init__(self, text: str):
-        self.text = text
-        self.entry = Entry()
-        self.keyword = ""
-        self.form: int | None = None
-        self.num_strings = 0  # after the keyword
-        # The entry's strings by keyword, and the strings of msgstr by plural form.
-        self.texts: dict[str, list[str]] = {}
-        self.targets: dict[int | None, list[str]] = {}
-        self.line_start = self.last_end = 0
-        self.inner_comments_end = 0
-
-    def entries(self) -> Iterator[Entry]:
-        position = 0
-        while position < len(self.text):
-            token = _TOKEN.match(self.text, position)
-            if not token:
-                raise MalformedError("expected a string, a comment or a keyword", position)
-            position = token.end()
-            kind = token.lastgroup
-            is_new = kind == "comment" or token[0] in ("msgctxt", "msgid", "domain")
-            if is_new and self.targets and (kind != "comment" or self._begins_entry(token)):
-                yield self._finish_entry(token.start())
-            getattr(self, f"_{kind}")(token)
-            self.last_end = self.last_end if kind == "space" else position
-        if self.keyword:
-            yield self._finish_entry(position)
-
-    def _begins_entry(self, comment: re.Match) -> bool:
-        """Returns whether a comment belongs to the next entry."""
-        if comment.start() >= self.inner_comments_end:
-            comments = _COMMENTS.match(self.text, comment.end())
-            end = comments.end() if comments else comment.end()
-            if not self.text.startswith(('"', "msgstr"), end):
-                return True
-            self.inner_comments_end = end
-        return False
-
-    def _finish_entry(self, position: int) -> Entry:
-        if not self.num_strings or self.keyword != "msgstr":
-            raise MalformedError("an entry without msgstr", position)
-        texts = {keyword: "".join(strings) for keyword, strings in self.texts.items()}
-        entry = dataclasses.replace(
-            self.entry,
-            context=texts.get("msgctxt"),
-            source=texts.get("msgid", ""),
-            plural=texts.get("msgid_plural"),
-            targets={form: "".join(strings) for form, strings in self.targets.items()},
-        )
-        self.entry, self.keyword, self.texts, self.targets = Entry(), "", {}, {}
-        return entry
-
-    def _space(self, token: re.Match) -> None:
-        end = max(token[0].rfind("\n"), token[0].rfind("\r"))
-        if end >= 0:
-            self.line_start = token.start() + end + 1
-        if not self.keyword and _BLANK_LINE.search(token[0]):
-            self.entry.start = -1
-
-    def _comment(self, token: re.Match) -> None:
-        if token[0].startswith("#~"):
-            # Comments before an obsolete entry belong to it.
-            self.entry = self.entry if self.keyword else Entry()
-            return
-        if self.entry.start < 0:
-            self.entry.start = self.line_start
-        if token[0].startswith("#,"):
-            self.entry.flags += [flag.strip() for flag in token[0][2:].split(",") if flag.strip()]
-        if token[0].startswith(("#,", "#|")):
-            end = _END_OF_LINE.search(self.text, token.end())
-            self.entry.comments.append((token.start(), end.end() if end else len(self.text)))
-
-    def _keyword(self, token: re.Match) -> None:
-        name, allowed_before = token[0], _ALLOWED_BEFORE.get(token[0])
-        if allowed_before is None:
-            raise MalformedError(f"'{name[:40]}' is not a keyword", token.start())
-        if self.keyword and (self.keyword not in allowed_before or not self.num_strings):
-            raise MalformedError(f"{name} after {self.keyword}", token.start())
-        if not self.keyword:
-            if name in ("msgid_plural", "msgstr"):
-                raise MalformedError(f"{name} without msgid", token.start())
-            begins_line = self.last_end <= self.line_start
-            self.entry.message_start = self.line_start if begins_line else token.start()
-            if self.entry.start < 0:
-                self.entry.start = self.entry.message_start
-        if name == "msgstr" and self.entry.translations_span[0] < 0:
-            self.entry.translations_span = token.start(), token.end()
-        self.keyword, self.form, self.num_strings = name, None, 0
-
-    def _index(self, token: re.Match) -> None:
-        if self.keyword != "msgstr" or self.num_strings or self.form is not None:
-            raise MalformedError("an index that does not follow msgstr", token.start())
-        self.form = int(token[0][1:-1])
-
-    def _string(self, token: re.Match) -> None:
-        text = unescape(token[0][1:-1])
-        self.num_strings += 1
-        if self.keyword == "domain":
-            self.keyword, self.entry = "", Entry()
-        elif self.keyword == "msgstr":
-            self.targets.setdefault(self.form, []).append(text)
-            self.entry.translations_span = self.entry.translations_span[0], token.end()
-        elif self.keyword:
-            self.texts.setdefault(self.keyword, []).append(text)
-        else:
-            raise MalformedError("a string without a keyword", token.start())
-
-
 def entries_of(text: str) -> list[Entry]:
     """Returns the entries of a PO file, without obsolete ones.
 
     Raises:
       MalformedError: msgfmt would reject the file.
     """
-    return list(_Reader(text).entries())
+    entries: list[Entry] = []
+    previous, position = "", 0
+    while field := _FIELD.match(text, position):
+        keyword, start = field["keyword"], field.start("keyword")
+        if keyword not in _MAY_FOLLOW[previous]:
+            raise MalformedError(f"{keyword} after {previous or 'nothing'}", start)
+        if not field["strings"]:
+            raise MalformedError(f"{keyword} without a string", field.end())
+        if keyword != "domain":
+            if keyword in _FIRST and previous != "msgctxt":
+                entries.append(Entry())
+                position = _begin_entry(entries[-1], text, position, start)
+            _add_field(entries[-1], field, list(_TOKEN.finditer(text, position, field.end())))
+        previous, position = keyword, field.end()
+    end = re.compile(_GAP).match(text, position)
+    if end and end.end() < len(text):
+        raise MalformedError("expected a string, a comment or a keyword", end.end())
+    if previous in _ATTRIBUTES:
+        raise MalformedError("an entry without msgstr", len(text))
+    return entries
+
+
+def _begin_entry(entry: Entry, text: str, start: int, end: int) -> int:
+    """Sets where an entry begins, from the comments before its first keyword.
+
+    Returns:
+      The end of the comments of obsolete entries, or `start`.
+    """
+    comments = list(_TOKEN.finditer(text, start, end))
+    obsolete_ends = [comment.end() for comment in comments if comment[0].startswith("#~")]
+    own_start = max(obsolete_ends, default=start)
+    blank_lines = (line.end() for line in _BLANK_LINE.finditer(text, own_start, end))
+    block_start = max(blank_lines, default=own_start)
+    first = next((token.start() for token in comments if token.start() >= block_start), end)
+    entry.start, entry.message_start = (_line_start(text, start, place) for place in (first, end))
+    return own_start
+
+
+def _line_start(text: str, start: int, position: int) -> int:
+    """Returns the start of the line, or the position if the line begins before `start`."""
+    line_start = max(text.rfind(line_end, start, position) for line_end in "\n\r") + 1
+    return line_start if line_start or not start else position
+
+
+def _add_field(entry: Entry, field: re.Match, tokens: Sequence[re.Match]) -> None:
+    """Adds a keyword's strings to an entry, and the comments before and between them."""
+    text = "".join(unescape(token["string"]) for token in tokens if token["string"])
+    if field["keyword"] == "msgstr":
+        form = int(field["form"]) if field["form"] else None
+        entry.targets[form] = entry.targets.get(form, "") + text
+        start, _ = entry.translations_span
+        entry.translations_span = field.start("keyword") if start < 0 else start, field.end()
+    else:
+        setattr(entry, _ATTRIBUTES[field["keyword"]], text)
+    for comment in tokens:
+        if comment[0].startswith("#,"):
+            entry.flags += filter(None, map(str.strip, comment[0][2:].split(",")))
+        if comment[0].startswith(("#,", "#|")):
+            entry.comments.append(comment.span())
 
 
 def entry_changes(
