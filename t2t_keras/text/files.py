@@ -14,7 +14,7 @@ import os
 import re
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -58,6 +58,20 @@ def normalized(text: str) -> str:
 def trimmed(text: str) -> str:
     """Removes white space, byte order marks and zero-width spaces around a text."""
     return _EDGES.sub("", text)
+
+
+def replace_spans(text: str, changes: Iterable[tuple[int, int, str]]) -> str:
+    """Replaces parts of a text.
+
+    Args:
+      text: the text.
+      changes: (start, end, new text) of parts; at the same place, they are made in this order.
+    """
+    parts, position = [], 0
+    for start, end, new_text in sorted(changes, key=lambda change: change[:2]):
+        parts += [text[position:start], new_text]
+        position = end
+    return "".join([*parts, text[position:]])
 
 
 def split_lines(text: str) -> list[str]:

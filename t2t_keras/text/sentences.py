@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import sentencex
 
+from t2t_keras.text.files import replace_spans
+
 # Scripts without spaces between words: Thai, Lao, Burmese, Khmer, hiragana, Chinese.
 UNSPACED_SCRIPTS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u309f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -77,7 +79,7 @@ def _split_line(segment: Callable[[str], list[str]], line: str) -> list[str]:
     # sentencex cannot read some multi-byte spaces.
     plain = _POINT.sub(",", _SPACES.sub(" ", line)).translate(_KNOWN_STOPS)
     notes = [match.span() for match in _NOTES.finditer(line)]
-    plain = _remove_spans(plain, notes)
+    plain = replace_spans(plain, ((start, end, "") for start, end in notes))
     parts, remainder = [], ""
     for start in range(0, len(plain), _PART_CHARACTERS):
         part = remainder + plain[start : start + _PART_CHARACTERS]
@@ -92,15 +94,8 @@ def _split_line(segment: Callable[[str], list[str]], line: str) -> list[str]:
     return _split_at(line, _restore_positions(ends, notes))
 
 
-def _remove_spans(text: str, spans: Sequence[tuple[int, int]]) -> str:
-    """Removes the spans (start, end) from a text."""
-    starts, ends = zip(*spans, strict=True) if spans else ((), ())
-    gaps = zip((0, *ends), (*starts, len(text)), strict=True)
-    return "".join(text[start:end] for start, end in gaps)
-
-
 def _restore_positions(positions: Iterable[int], spans: Sequence[tuple[int, int]]) -> Iterator[int]:
-    """Maps positions in the result of `_remove_spans` to positions in the whole text."""
+    """Maps positions in a text without the spans to positions in the whole text."""
     number = left_out = 0
     for position in positions:
         while number < len(spans) and spans[number][0] < position + left_out:

@@ -13,7 +13,7 @@ from typing import AnyStr, NamedTuple
 from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError, missing_package, suggest
 from t2t_keras.io.files import check_outputs, write_atomically
-from t2t_keras.text.files import MAX_LINE_BYTES
+from t2t_keras.text.files import MAX_LINE_BYTES, reading, replace_spans
 
 _MATCH_KINDS = ("machine", "exact")
 # Real documents have fewer; more would exhaust the memory.
@@ -164,11 +164,7 @@ class Document:
     def add_units(self, units: Iterable[Unit]) -> None:
         """Adds units; raises `UserError` if there are too many."""
         self.units += units
-        if len(self.units) > MAX_UNITS:
-            raise UserError(
-                f"{self.path}: expected at most {MAX_UNITS:,} texts. Split it.",
-                code="too_many_values",
-            )
+        check_limit(self.path, len(self.units), MAX_UNITS, "texts")
 
     def content(self) -> bytes:
         """Returns the bytes of the file with the new translations of its units."""
@@ -184,15 +180,21 @@ class Document:
         write_atomically(Path(path), self.content())
 
 
+def check_limit(
+    path: Path, number: int, limit: int, noun: str, code: str = "too_many_values"
+) -> None:
+    """Raises `UserError` if a document has more of something than its reader accepts."""
+    if number > limit:
+        raise UserError(
+            f"{path}: expected at most {limit:,} {noun}, got {number:,}. Split it.", code=code
+        )
+
+
 def check_counts(path: Path, text: AnyStr) -> None:
     """Raises `UserError` for a text with too many tags or lines."""
     for sign, limit, noun in (("<", MAX_TAGS, "tags"), ("\n", MAX_LINES, "lines")):
         count = text.count(sign if isinstance(text, str) else sign.encode())
-        if count > limit:
-            raise UserError(
-                f"{path}: expected at most {limit:,} {noun}, got {count:,}. Split it.",
-                code="too_many_values",
-            )
+        check_limit(path, count, limit, noun)
 
 
 def format_of(text: str) -> str:
@@ -311,7 +313,7 @@ class SpanDocument(Document):
 
     def content(self) -> bytes:
         """See `Document`."""
-        text = apply_changes(self.file.text, self.changes())
+        text = replace_spans(self.file.text, self.changes())
         try:
             return self.file.encode(text, self.errors)
         except UnicodeEncodeError as error:
@@ -329,15 +331,6 @@ def drop_overlaps(changes: Sequence[Change]) -> list[Change]:
         if not disjoint_changes or change[0] >= disjoint_changes[-1][1]:
             disjoint_changes.append(change)
     return disjoint_changes
-
-
-def apply_changes(text: str, changes: Iterable[Change]) -> str:
-    """Applies changes to a text; changes at the same place are made in the given order."""
-    parts, position = [], 0
-    for start, end, new_text in sorted(changes, key=lambda change: change[:2]):
-        parts += [text[position:start], new_text]
-        position = end
-    return "".join([*parts, text[position:]])
 
 
 @contextlib.contextmanager
@@ -386,11 +379,8 @@ def translated_name(name: str | Path) -> Path:
 
 def _read_bounded(path: Path, has_lines: bool) -> bytes:
     """Reads a file; raises `UserError` if it or one of its lines is too large."""
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.", code="not_read") from error
+    with reading(path, decompress=False) as file:
+        content = file.read(MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise UserError(
             f"{path}: expected at most {MAX_BYTES:,} bytes, got more. Split it.",

@@ -17,7 +17,7 @@ from lxml import etree
 
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import has_letters
-from t2t_keras.workbench.documents.document import Document, Unit, check_counts
+from t2t_keras.workbench.documents.document import Document, Unit, check_counts, check_limit
 from t2t_keras.workbench.documents.inline_codes import codes_error, lone_code
 
 # The namespace with the prefix w, as in w:p.
@@ -466,12 +466,8 @@ class WordDocument(Document):
         """Raises `UserError` for an archive that no word processor writes."""
         files = archive.infolist()
         size = sum(member.file_size for member in files)
-        if len(files) > _MAX_FILES or size > _MAX_BYTES:
-            raise UserError(
-                f"{self.path}: expected at most {_MAX_FILES:,} files with {_MAX_BYTES:,} bytes in "
-                f"total, got {len(files):,} with {size:,}.",
-                code="file_too_large",
-            )
+        check_limit(self.path, len(files), _MAX_FILES, "files", "file_too_large")
+        check_limit(self.path, size, _MAX_BYTES, "bytes", "file_too_large")
         if len({member.filename for member in files}) < len(files):
             raise UserError(f"{self.path}: duplicate archive member.", code="given_twice")
         for member in files:
@@ -483,12 +479,7 @@ class WordDocument(Document):
                     code="unsafe_archive",
                 )
         size = sum(member.file_size for member in files if _TEXT_PARTS.fullmatch(member.filename))
-        if size > _MAX_TEXT_BYTES:
-            raise UserError(
-                f"{self.path}: expected at most {_MAX_TEXT_BYTES:,} bytes of text, got {size:,}. "
-                f"Split it.",
-                code="file_too_large",
-            )
+        check_limit(self.path, size, _MAX_TEXT_BYTES, "bytes of text", "file_too_large")
 
     def _count_untranslated(self, archive: zipfile.ZipFile) -> None:
         size = 0
@@ -503,12 +494,9 @@ class WordDocument(Document):
     def _read_part(self, name: str, content: bytes) -> _Part:
         check_counts(self.path, content)
         # Every run that is read or written repeats all namespaces.
-        if sum(map(len, set(_NAMESPACE.findall(content)))) > _MAX_NAMESPACES_BYTES:
-            raise UserError(
-                f"{self.path}: expected at most {_MAX_NAMESPACES_BYTES:,} bytes of namespaces in "
-                f"{name}, got more.",
-                code="file_too_large",
-            )
+        size = sum(map(len, set(_NAMESPACE.findall(content))))
+        noun = f"bytes of namespaces in {name}"
+        check_limit(self.path, size, _MAX_NAMESPACES_BYTES, noun, "file_too_large")
         # The strict variant of the standard has the same elements in another namespace.
         is_strict = _STRICT in content
         content = content.replace(_STRICT, _TRANSITIONAL)
@@ -539,12 +527,8 @@ class WordDocument(Document):
             paragraph = Paragraph(element, self.path)
             self.left_out += paragraph.left_out
             self._format_bytes += paragraph.format_bytes
-            if self._format_bytes > _MAX_TEXT_BYTES:
-                raise UserError(
-                    f"{self.path}: expected at most {_MAX_TEXT_BYTES:,} bytes of formats after "
-                    f"dividing runs, got more. Split it.",
-                    code="file_too_large",
-                )
+            noun = "bytes of formats after dividing runs"
+            check_limit(self.path, self._format_bytes, _MAX_TEXT_BYTES, noun, "file_too_large")
             if paragraph.has_text:
                 paragraphs.append(paragraph)
                 self.add_units([paragraph.unit])

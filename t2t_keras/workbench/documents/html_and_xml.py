@@ -19,19 +19,17 @@ from t2t_keras.workbench.documents.inline_codes import codes_in, is_protected
 from t2t_keras.workbench.documents.layout import has_wide_space, unwrap_markup
 from t2t_keras.workbench.documents.xml_tree import Element, read_tree, read_xml
 from t2t_keras.workbench.markup.reading import Reader
-from t2t_keras.workbench.markup.tokens import EMPTY, OPEN, UNFINISHED, MarkupToken, is_kept
+from t2t_keras.workbench.markup.tokens import EMPTY, OPEN, UNFINISHED, is_kept
 
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
 # Attributes with text that a reader sees.
 _TEXT_ATTRIBUTE = re.compile(
     r"""\s(?:title|alt|placeholder|aria-label)\s*=\s*(?=["']?[^"'>]{0,99}[^\W\d_])""", re.IGNORECASE
 )
-_LANGUAGE_ATTRIBUTE = re.compile(
-    r"""(?<=\s)(?:xml:)?lang\s*=\s*(?:"(?P<a>[^"]*)"|'(?P<b>[^']*)'|(?P<c>[^\s"'>]+))""",
-    re.IGNORECASE,
-)
+_VALUE = r"""\s*=\s*(?:"(?P<a>[^"]*)"|'(?P<b>[^']*)'|(?P<c>[^\s"'>]+))"""
+_HTML_LANGUAGE = re.compile(rf"(?<=\s)(?:xml:)?lang{_VALUE}", re.IGNORECASE)
+_XML_LANGUAGE = re.compile(rf"(?<=\s)xml:lang{_VALUE}")
 _CDATA = re.compile(r"<!\[CDATA\[(.*)\]\]>", re.DOTALL)
-_XML_LANGUAGE = re.compile(r"""\sxml:lang\s*=\s*(["'])(.*?)\1""")
 _OTHER_REFERENCE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)")
 
 
@@ -62,7 +60,6 @@ def add_html_units(document: SpanDocument, start: int, end: int) -> Reader:
 def _process_tags(document: SpanDocument, reader: Reader) -> None:
     """Counts the skipped texts, and changes the languages in tags."""
     tokens, ends = reader.tokens, reader.ends
-    source, target = map(main_language, document.languages)
     position = kept_end = 0
     for number, token in enumerate(tokens):
         if token.kind in (OPEN, EMPTY) and number >= kept_end:
@@ -74,16 +71,20 @@ def _process_tags(document: SpanDocument, reader: Reader) -> None:
             document.left_out["attributes such as title and alt"] += len(
                 _TEXT_ATTRIBUTE.findall(token.raw)
             )
-            if source and target and source != target and number >= kept_end:
-                _set_language(document, token, position, source)
+            if number >= kept_end:
+                _set_language(document, token.raw, position, _HTML_LANGUAGE)
         elif token.name == UNFINISHED:
             document.left_out["tags that do not end"] += 1
         position += len(token.raw)
     document.left_out = +document.left_out  # Drops zeros.
 
 
-def _set_language(document: SpanDocument, token: MarkupToken, position: int, source: str) -> None:
-    for match in _LANGUAGE_ATTRIBUTE.finditer(token.raw):
+def _set_language(
+    document: SpanDocument, tag: str, position: int, attribute: re.Pattern[str]
+) -> None:
+    """Changes the source language in a tag into the target language, if both are known."""
+    source, target = map(main_language, document.languages)
+    for match in attribute.finditer(tag) if source and target not in ("", source) else ():
         group = match.lastgroup or ""
         if main_language(match[group]) == source:
             start, end = position + match.start(group), position + match.end(group)
@@ -101,12 +102,7 @@ class XmlDocument(SpanDocument):
         """Adds the units in an element, unless it is in one itself, and changes languages."""
         if is_protected(element.tag):
             return
-        source, target = map(main_language, self.languages)
-        match = _XML_LANGUAGE.search(element.tag)
-        is_source_language = match and source and main_language(match[2]) == source
-        if match and is_source_language and target not in ("", source):
-            start, end = (element.start + offset for offset in match.span(2))
-            self.add_changes([(start, end, self.languages[1])])
+        _set_language(self, element.tag, element.start, _XML_LANGUAGE)
         if not in_unit and has_letters(element.own_text):
             self._add_text(element.inner_start, element.inner_end)
             in_unit = True  # Everything inside it is inline.

@@ -13,9 +13,8 @@ from markdown_it import MarkdownIt
 from markdown_it.common.utils import normalizeReference
 from markdown_it.token import Token
 
-from t2t_keras.errors import UserError
 from t2t_keras.text.files import has_letters
-from t2t_keras.workbench.documents.document import SpanDocument, Unit, decode_file
+from t2t_keras.workbench.documents.document import SpanDocument, Unit, check_limit, decode_file
 from t2t_keras.workbench.documents.html_and_xml import add_html_units
 from t2t_keras.workbench.documents.inline_codes import codes_error
 from t2t_keras.workbench.documents.layout import wrap
@@ -343,12 +342,9 @@ class _Reader:
             add_html_units(self.document, start, end)
 
     def _add_text(self, token: Token, kind: str) -> None:
-        if len(token.content) > _MAX_BLOCK_LENGTH:
-            raise UserError(
-                f"{self.document.path}: expected paragraphs of at most {_MAX_BLOCK_LENGTH:,} "
-                f"characters, got one of {len(token.content):,}. Divide it with empty lines.",
-                code="long_paragraph",
-            )
+        noun = "characters without an empty line"
+        length = len(token.content)
+        check_limit(self.document.path, length, _MAX_BLOCK_LENGTH, noun, "long_paragraph")
         places = self._places(token, kind == "cell")
         if places is None:
             self.document.left_out["texts whose place was not found"] += 1

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from t2t_keras.errors import UserError
+from t2t_keras.text.files import replace_spans
 from t2t_keras.workbench.documents.document import (
     Change,
     SpanDocument,
     Text,
     Unit,
-    apply_changes,
     decode_file,
     resolve_languages,
 )
@@ -371,7 +371,7 @@ class PoDocument(SpanDocument):
 
     def content(self) -> bytes:
         """See `Document`."""
-        text = apply_changes(self.file.text, self.changes())
+        text = replace_spans(self.file.text, self.changes())
         try:
             return self.file.encode(text)
         except UnicodeEncodeError:

@@ -9,11 +9,9 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from t2t_keras.decoding.confidence import confidences
-from t2t_keras.decoding.translation import Translation
-from t2t_keras.decoding.translator import Translator
 from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import check_outputs, check_parent
@@ -40,21 +38,6 @@ _MAX_COMPARED_LENGTH = 1000
 # Number of texts translated together; more would make the progress bar jump.
 _TEXTS_AT_ONCE = 1024
 _TAG_OR_SPACE = re.compile(r"<[^<>]*>|\s+")
-
-
-class TextTranslator(Protocol):
-    """Translates the texts of documents: `MarkupTranslator`, or a server's model."""
-
-    @property
-    def translator(self) -> Translator:
-        """Translates lines of text."""
-
-    def translate(
-        self,
-        texts: Sequence[str],
-        format: str = "text",  # noqa: A002
-    ) -> list[Translation]:
-        """See `MarkupTranslator.translate`."""
 
 
 class TranslationMemory:
@@ -229,7 +212,7 @@ _Translations = dict[tuple[str, str], _Translation]
 
 def translate_document(
     document: Document,
-    translator: TextTranslator,
+    translator: MarkupTranslator,
     everything: bool = False,
     memory: TranslationMemory | None = None,
     progress: Callable[[int, int], object] = lambda done, total: None,
@@ -343,7 +326,7 @@ def _bare_text(markup: str) -> str:
 
 def _translate(
     missing: Collection[tuple[str, str]],
-    translator: TextTranslator,
+    translator: MarkupTranslator,
     confidence: bool,
     progress: Callable[[int, int], object],
 ) -> _Translations:

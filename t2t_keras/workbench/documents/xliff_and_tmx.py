@@ -6,6 +6,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 from t2t_keras.errors import UserError
+from t2t_keras.text.files import replace_spans
 from t2t_keras.text.formats import normalized_language, value_for_language
 from t2t_keras.workbench.documents.document import Change, SpanDocument, Unit, resolve_languages
 from t2t_keras.workbench.documents.inline_codes import TEXT_ELEMENTS, Codes, codes_of
@@ -265,14 +266,13 @@ def _changes_v1(
 
 def _join_segments(seg_source: Element, segments: list[BilingualSegment]) -> str:
     """Returns the content of a target: the content of seg-source with translated segments."""
-    pieces, position = [], seg_source.inner_start
+    changes, start = [], seg_source.inner_start
     for segment in segments:
         text = segment.target_xml() if segment.unit.match else ""
         if not segment.unit.match and segment.target and not segment.target.is_empty_tag:
             text = segment.target.inner
-        pieces += [seg_source.file[position : segment.source.inner_start], text]
-        position = segment.source.inner_end
-    return "".join([*pieces, seg_source.file[position : seg_source.inner_end]])
+        changes.append((segment.source.inner_start - start, segment.source.inner_end - start, text))
+    return replace_spans(seg_source.inner, changes)
 
 
 def _matches_v1(segment: BilingualSegment) -> list[str]:

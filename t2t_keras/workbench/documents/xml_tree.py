@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from t2t_keras.errors import UserError
-from t2t_keras.workbench.documents.document import Text, decode_file, is_charset
+from t2t_keras.workbench.documents.document import Text, check_limit, decode_file, is_charset
 
 _DECLARATION = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)""")
 _TAG = re.compile(r"""<[^<>"']*(?:"[^"]*"[^<>"']*|'[^']*'[^<>"']*)*>""")
@@ -152,17 +152,9 @@ class _TreeBuilder:
         return self.char_offset
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
-        if len(self.stack) >= _MAX_DEPTH:
-            raise UserError(
-                f"{self.path}: elements are nested more than {_MAX_DEPTH:,} deep. Split the file.",
-                code="too_many_values",
-            )
+        check_limit(self.path, len(self.stack) + 1, _MAX_DEPTH, "elements inside each other")
+        check_limit(self.path, len(self.parser.intern), _MAX_NAMES, "different names")
         position = self.position()
-        if len(self.parser.intern) > _MAX_NAMES:
-            raise UserError(
-                f"{self.path}: expected at most {_MAX_NAMES:,} different names, got more.",
-                code="too_many_values",
-            )
         namespace, _, local_name = name.rpartition(_SEPARATOR)
         namespace = self.namespaces.setdefault(namespace, namespace)
         tag = _TAG.match(self.file, position)
@@ -216,9 +208,5 @@ class _TreeBuilder:
             )
 
     def namespace_declaration(self, prefix: str | None, namespace: str | None) -> None:
-        if len(namespace or "") > _MAX_NAMESPACE_LENGTH:
-            raise UserError(
-                f"{self.path}: expected namespaces of at most {_MAX_NAMESPACE_LENGTH:,} "
-                f"characters, got a longer one.",
-                code="too_long",
-            )
+        noun = "characters of a namespace"
+        check_limit(self.path, len(namespace or ""), _MAX_NAMESPACE_LENGTH, noun, "too_long")

@@ -7,21 +7,13 @@ from collections.abc import Collection, Iterator, Sequence
 
 from t2t_keras.errors import UserError
 from t2t_keras.text.sentences import ends_sentence
-from t2t_keras.workbench.markup.segments import (
-    CLOSE,
-    KEPT,
-    LONE,
-    OPEN,
-    Atom,
-    Mark,
-    Segment,
-    segment_of,
-)
-from t2t_keras.workbench.markup.tokens import CLOSE as CLOSING
+from t2t_keras.workbench.markup.segments import KEPT, LONE, Atom, Mark, Segment, segment_of
 from t2t_keras.workbench.markup.tokens import (
+    CLOSE,
     HTML_BLOCKS,
     HTML_KEPT,
     NO_TAGS,
+    OPEN,
     OTHER,
     SVG_TEXTS,
     TEXT,
@@ -39,7 +31,6 @@ from t2t_keras.workbench.markup.tokens import (
     read_characters,
     xml_tokens,
 )
-from t2t_keras.workbench.markup.tokens import OPEN as OPENING
 
 FORMATS = ("html", "xml")
 # Reading takes up to 350 bytes of memory per character if the tags are short.
@@ -162,7 +153,7 @@ class Reader:
         number = end = 0
         while number < len(self.tokens):
             token = self.tokens[number]
-            if token.name == "svg" and token.kind == OPENING:
+            if token.name == "svg" and token.kind == OPEN:
                 end = max(end, self.ends[number])
             elif number < end and token.name in SVG_TEXTS and self.ends[number]:
                 after = self.ends[number]
@@ -182,9 +173,9 @@ class Reader:
             if end and is_kept(token, self._kept_names):
                 number = end
                 continue
-            if token.kind == OPENING:
+            if token.kind == OPEN:
                 open_tokens.append(number)
-            elif token.kind == CLOSING:
+            elif token.kind == CLOSE:
                 open_tokens.pop()
             elif token.kind == TEXT and token.raw.strip():
                 elements_with_text.add(open_tokens[-1])

@@ -7,13 +7,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from typing import NamedTuple
 
+from t2t_keras.workbench.markup.tokens import CLOSE, OPEN
 from t2t_keras.workbench.placeholders import find
 from t2t_keras.workbench.placeholders.finding import piece_at
 
 Span = tuple[int, int]
 
-# Kinds of marks.
-OPEN, CLOSE, LONE, KEPT = "open", "close", "lone", "kept"
+# Kinds of marks, besides the `OPEN` and `CLOSE` of tags.
+LONE, KEPT = "lone", "kept"
 _WORD_OR_GAP = re.compile("[A-Za-z0-9]+|[^A-Za-z0-9]+")
 # The continuation of a word after a sub- or superscript.
 _CONTINUATION = re.compile("[-'\u2010\u2011\u2019][A-Za-z0-9]?")

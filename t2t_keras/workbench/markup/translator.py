@@ -276,6 +276,6 @@ def _with_symbols(sentence: Sentence, shield: Shield) -> Sentence:
     raws = {}
     for place, (end, raw) in sentence.raws.items():
         # Drop the raws inside replaced placeholders.
-        if not any(start < end and place < stop for start, stop, _ in shield.places):
+        if not any(start < end and place < stop for start, stop in shield.places):
             raws[shield.offset(place) if place > 0 else place] = shield.offset(end), raw
     return dataclasses.replace(sentence, text=shield.text, marks=marks, raws=raws)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from t2t_keras.text.files import has_letters, replace_spans
 from t2t_keras.text.sentences import KATAKANA, UNSPACED_SCRIPTS
 
 # Characters for placeholders in the model's input, see `symbols`. They come from Unicode's last
@@ -119,7 +120,6 @@ _BRACKETS = {")": "(", "]": "[", "}": "{"}
 _UNNUMBERED_PRINTF = re.compile(
     r"%[#0\-+'I]*+(?:\d+|\*)?(?:\.(?:\d+|\*)?)?(?:hh|h|ll|l|q|j|z|t|L)?[diouxXeEfFgGaAcsCSp]"
 )
-_LETTER = re.compile(r"[^\W\d_]")
 _NUMBERED_PRINTF = re.compile(r"%\d+\$.*")
 # Characters of scripts without spaces between words.
 UNSPACED_SIGNS = UNSPACED_SCRIPTS + KATAKANA
@@ -234,11 +234,7 @@ def _without_trailing_signs(address: str) -> str:
 
 def has_words(text: str) -> bool:
     """Returns whether there is anything to translate: a letter outside of placeholders."""
-    plain, position = [], 0
-    for start, end, _ in find(text):
-        plain.append(text[position:start])
-        position = end
-    return bool(_LETTER.search("".join([*plain, text[position:]])))
+    return has_letters(replace_spans(text, ((start, end, "") for start, end, _ in find(text))))
 
 
 def missing(source: str, target: str, verbatim: Sequence[str] = ()) -> tuple[list[str], list[str]]:

@@ -9,7 +9,7 @@ from typing import Any
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.lines import Draft, LineStage, Prepared, StageContext
-from t2t_keras.text.alignment import Alignment, count_words, restored_word_ranges
+from t2t_keras.text.alignment import Alignment, count_words, restored_word_ranges, word_spans
 from t2t_keras.workbench.placeholders.finding import (
     Placeholder,
     find,
@@ -125,7 +125,7 @@ def _find_translated(
     """Returns (start, end) of the translation of a lost piece, which should not be translated."""
     first, last = (count_words(source[: place + 1]) - 1 for place in (lost.start, lost.end - 1))
     aligned = sorted({t for s, t in alignment if first <= s <= last})
-    spans = [word.span() for word in re.finditer(r"[^ \t-\r]+", target)]
+    spans = word_spans(target)
     if not aligned or aligned[-1] >= len(spans) or aligned[-1] - aligned[0] > last - first + 1:
         return None
     start, end = spans[aligned[0]][0], spans[aligned[-1]][1]
@@ -147,7 +147,7 @@ def _removal(target: str, added: Placeholder) -> _Edit:
 def _insertion(source: str, target: str, lost: Placeholder, alignment: Alignment) -> _Edit:
     """Returns the edit that inserts a placeholder next to the words aligned with its neighbours."""
     word = count_words(source[: lost.start + 1]) - 1
-    spans = [match.span() for match in re.finditer(r"[^ \t-\r]+", target)]
+    spans = word_spans(target)
     pairs = [(s, t) for s, t in alignment if t < len(spans)]
     place, is_before = len(target), False
     if pairs:

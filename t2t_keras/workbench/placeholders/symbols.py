@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from t2t_keras.text.files import replace_spans
 from t2t_keras.workbench.placeholders.finding import SYMBOLS, Placeholder, find
 
 _NON_WORD = re.compile(r"\W")
@@ -110,13 +111,13 @@ class Shield:
     Attributes:
       text: the line with symbols for placeholders.
       verbatim: pieces of `text` that its translation must keep.
-      places: (start, end in the line, length in `text`) of each replaced piece.
+      places: (start, end) in the line of each replaced piece.
       originals: placeholders by symbol; None = no symbols, outputs stay unchanged.
     """
 
     text: str
     verbatim: tuple[str, ...] = ()
-    places: tuple[tuple[int, int, int], ...] = ()
+    places: tuple[tuple[int, int], ...] = ()
     originals: Mapping[str, str] | None = None
 
     def restore(self, output: str) -> str:
@@ -138,11 +139,11 @@ class Shield:
     def offset(self, position: int) -> int:
         """Converts a position in the line to `text`; inside a placeholder, to its symbol's end."""
         new_position = position
-        for start, end, length in self.places:
+        for start, end in self.places:
             if end <= position:
-                new_position += length - (end - start)
+                new_position -= end - start - 1
             elif start < position:
-                return new_position - (position - start) + length
+                return new_position - (position - start - 1)
         return new_position
 
 
@@ -160,7 +161,7 @@ def shield(line: str, verbatim: Sequence[str] = (), symbols: bool = False) -> Sh
     assignment = _assign_in_order(placeholders, _symbol_order(line))
     unreplaced = {placeholder.text for placeholder in placeholders if placeholder not in assignment}
     verbatim = tuple(piece for piece in verbatim if piece in unreplaced)
-    places = tuple((start, end, 1) for start, end, _ in assignment)
+    places = tuple((start, end) for start, end, _ in assignment)
     originals = {symbol: placeholder.text for placeholder, symbol in assignment.items()}
     return Shield(_replace(line, assignment), verbatim, places, originals)
 
@@ -224,8 +225,4 @@ def _assign_by_text(
 
 
 def _replace(text: str, assignment: Mapping[Placeholder, str]) -> str:
-    parts, position = [], 0
-    for placeholder, symbol in assignment.items():
-        parts += [text[position : placeholder.start], symbol]
-        position = placeholder.end
-    return "".join([*parts, text[position:]])
+    return replace_spans(text, ((start, end, new) for (start, end, _), new in assignment.items()))

@@ -5,6 +5,7 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
+import functools
 import itertools
 import threading
 import time
@@ -20,6 +21,8 @@ from t2t_keras.workbench.server.requests import Budget, JobEndedError
 # Scoring this many sentences costs as much as one search.
 _SCORED_PER_SEARCH = 8
 _MAX_SCORED = 256  # sentences at a time, because attention needs memory
+# Methods of an engine that take translations with their sources.
+_SCORING_METHODS = {"log_probs", "scores", "cross_attention", "attention"}
 # Takes lines, their options and the batch; returns a result for each line.
 Translate = Callable[[list[str], Any, "Batch"], Sequence[Any]]
 
@@ -492,7 +495,8 @@ def _may_begin(job: _Job) -> bool:
     return error is None
 
 
-class EngineInTurns(Engine):
+@Engine.register
+class EngineInTurns:
     """An engine that waits for a turn before each computation, and stops when its batch ends.
 
     Args:
@@ -502,11 +506,10 @@ class EngineInTurns(Engine):
 
     def __init__(self, engine: Engine, batch: Batch):
         self._engine, self._batch = engine, batch
-        self.name, self.models = engine.name, engine.models
-        self.batches_at_once = engine.batches_at_once
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
+        attribute = getattr(self._engine, name)
+        return functools.partial(self._score, attribute) if name in _SCORING_METHODS else attribute
 
     def with_all_hypotheses(self) -> "EngineInTurns":
         """See `Engine`."""
@@ -525,47 +528,20 @@ class EngineInTurns(Engine):
                 outputs += self._engine.outputs(sources[rows], prefixes[rows], numbers[rows])
         return outputs
 
-    def log_probs(
-        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, np.ndarray]]:
-        """See `Engine`."""
-        return self._score_in_turns(self._engine.log_probs, sources, targets)
-
-    def scores(
-        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, float]]:
-        """See `Engine`."""
-        return self._score_in_turns(self._engine.scores, sources, targets)
-
-    def cross_attention(
-        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, np.ndarray]]:
-        """See `Engine`."""
-        return self._score_in_turns(self._engine.cross_attention, sources, targets)
-
-    def attention(
-        self, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-        """See `Engine`."""
-        return self._score_in_turns(self._engine.attention, sources, targets)
-
-    def _score_in_turns(
-        self, compute: Callable, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
-    ) -> Iterator[tuple[int, Any]]:
-        start = 0
-        while start < len(sources):
-            num_rows = min(_SCORED_PER_SEARCH * self._batch.rows_at_once, _MAX_SCORED)
-            rows = slice(start, start + num_rows)
-            with self._batch.turn(len(sources[rows]) // _SCORED_PER_SEARCH):
-                results = list(compute(sources[rows], targets[rows]))
-            yield from ((start + number, result) for number, result in results)
-            start = rows.stop
-
     def next_symbols(self, source: np.ndarray, prefix: np.ndarray, count: int) -> list[int]:
         """See `Engine`."""
         with self._batch.turn(1):
             return self._engine.next_symbols(source, prefix, count)
 
-    def check_attention(self) -> None:
-        """See `Engine`."""
-        self._engine.check_attention()
+    def _score(
+        self, score: Callable, sources: Sequence[np.ndarray], targets: Sequence[np.ndarray]
+    ) -> Iterator[tuple[int, Any]]:
+        """Calls one of `_SCORING_METHODS`, in turns."""
+        start = 0
+        while start < len(sources):
+            num_rows = min(_SCORED_PER_SEARCH * self._batch.rows_at_once, _MAX_SCORED)
+            rows = slice(start, start + num_rows)
+            with self._batch.turn(len(sources[rows]) // _SCORED_PER_SEARCH):
+                results = list(score(sources[rows], targets[rows]))
+            yield from ((start + number, result) for number, result in results)
+            start = rows.stop

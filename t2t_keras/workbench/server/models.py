@@ -7,11 +7,12 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from t2t_keras.decoding.config import decode_config
+from t2t_keras.decoding.engine import Engine
 from t2t_keras.decoding.stored_model import StoredModel, StoredRun, stored_model
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
@@ -235,7 +236,7 @@ class ServedModel:
                 self._entrance.wait()
             self._num_users += 1
             translator = copy.copy(self.translator)
-        translator.engine = EngineInTurns(translator.engine, batch)
+        translator.engine = cast(Engine, EngineInTurns(translator.engine, batch))
         try:
             return work(translator, lines)
         finally:

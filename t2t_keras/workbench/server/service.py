@@ -15,7 +15,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.text.files import has_letters
 from t2t_keras.text.sentences import join_sentences, sentence_splitter
 from t2t_keras.workbench.markup.reading import read_fragment
-from t2t_keras.workbench.markup.translator import translate_markup
+from t2t_keras.workbench.markup.translator import MarkupTranslator, translate_markup
 from t2t_keras.workbench.server.batching import Batch, Batcher
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.languages import base_language
@@ -406,7 +406,7 @@ class TranslationService:
         await asyncio.gather(*(in_own_thread(stop, seconds) for stop in stops))
 
 
-class BatchedTranslator:
+class BatchedTranslator(MarkupTranslator):
     """Translates documents; their lines share batches with other requests."""
 
     def __init__(
@@ -416,14 +416,10 @@ class BatchedTranslator:
         budget: Budget,
         glossary: Glossary | None = None,
     ):
+        super().__init__(service.models[pair].translator)
         self._service, self._pair, self._budget = service, pair, budget
         self._glossary = glossary
         self.characters = 0
-
-    @property
-    def translator(self) -> Translator:
-        """The model that is currently loaded."""
-        return self._service.models[self._pair].translator
 
     def translate(
         self,

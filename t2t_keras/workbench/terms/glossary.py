@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError
 from t2t_keras.text.alignment import Alignment, word_spans
-from t2t_keras.text.files import is_blank, is_text, normalized, read_text, trimmed
+from t2t_keras.text.files import is_blank, is_text, normalized, read_text, replace_spans, trimmed
 from t2t_keras.text.sentences import KATAKANA, UNSPACED_SCRIPTS
 from t2t_keras.workbench.placeholders import find as find_placeholders
 
@@ -36,12 +36,11 @@ def with_hints(text: str, hints: Iterable[tuple[int, int, str]]) -> str:
       text: a text without marks.
       hints: (start, end, hint) of terms in the text, in order.
     """
-    parts, position = [], 0
-    for start, end, hint in hints:
-        hinted_term = f"{MARKS[0]} {text[start:end]} {MARKS[0]} {hint} {MARKS[1]}"
-        parts += [text[position:start], hinted_term]
-        position = end
-    return "".join([*parts, text[position:]])
+    hinted_terms = (
+        (start, end, f"{MARKS[0]} {text[start:end]} {MARKS[0]} {hint} {MARKS[1]}")
+        for start, end, hint in hints
+    )
+    return replace_spans(text, hinted_terms)
 
 
 def without_hints(text: str) -> str:
