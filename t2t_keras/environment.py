@@ -245,11 +245,10 @@ def free_memory(root: str | Path = "/") -> int | None:
     The machine and every control group set a limit. `root` contains `proc` and `sys`.
     """
     root = Path(root)
-    available = _read_number(r"^MemAvailable:\s*(\d+) kB", root / "proc/meminfo")
-    limits = [] if available is None else [1024 * available]
+    available = _find_all(r"^MemAvailable:\s*(\d+) kB", root / "proc/meminfo")
+    limits = [1024 * int(number) for number in available]
     # Lines such as 0::/user.slice/session.scope; in a container the path may be the host's.
-    lines = filter(None, _read_or_empty(root / "proc/self/cgroup").split("\n"))
-    groups = {line.split(":", 2)[2] for line in lines}
+    groups = _find_all(r"^\d*:[^:]*:(.*)$", root / "proc/self/cgroup")
     for top, (limit, usage, cache_key) in (
         (root / "sys/fs/cgroup", _CGROUP_2),
         (root / "sys/fs/cgroup/memory", _CGROUP_1),
@@ -260,20 +259,16 @@ def free_memory(root: str | Path = "/") -> int | None:
             *group_folders,
             *(parent for group in group_folders for parent in group.parents),
         }:
-            allowed, in_use = (_read_number(r"^(\d+)$", folder / name) for name in (limit, usage))
-            if folder.is_relative_to(top) and allowed is not None and in_use is not None:
-                cached = _read_number(rf"^{cache_key} (\d+)$", folder / "memory.stat") or 0
-                limits.append(allowed - in_use + cached)
+            allowed, in_use = (_find_all(r"^(\d+)$", folder / name) for name in (limit, usage))
+            if folder.is_relative_to(top) and allowed and in_use:
+                cached = _find_all(rf"^{cache_key} (\d+)$", folder / "memory.stat") or ["0"]
+                limits.append(int(allowed[0]) - int(in_use[0]) + int(cached[0]))
     return max(min(limits), 0) if limits else None
 
 
-def _read_number(pattern: str, path: Path) -> int | None:
-    number = re.search(pattern, _read_or_empty(path), re.MULTILINE)
-    return int(number[1]) if number else None
-
-
-def _read_or_empty(path: Path) -> str:
+def _find_all(pattern: str, path: Path) -> list[str]:
+    """Returns what a pattern's group matches in the lines of a file; [] if it cannot be read."""
     try:
-        return path.read_text(encoding="utf-8")
+        return re.findall(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)
     except OSError:
-        return ""
+        return []

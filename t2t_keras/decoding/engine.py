@@ -118,11 +118,11 @@ _MAX_BATCHES_AT_ONCE = 8
 _MIN_SPLIT_TOKENS = 128
 
 
-def batches_at_once(config: DecodeConfig) -> int:
-    """Returns the number of batches to translate in parallel on a CPU."""
+def batches_at_once(config: DecodeConfig, on_gpu: bool = False) -> int:
+    """Returns the number of batches to translate in parallel."""
     if config.batches_at_once:
         return config.batches_at_once
-    return 1 if config.xla else min(usable_cores(), _MAX_BATCHES_AT_ONCE)
+    return 1 if config.xla or on_gpu else min(usable_cores(), _MAX_BATCHES_AT_ONCE)
 
 
 def batches_by_length(
@@ -141,8 +141,9 @@ def batches_by_length(
         max_tokens = min(max_tokens, max(core_tokens, _MIN_SPLIT_TOKENS))
     batches = []
     while longest_first:
-        longest = lengths[longest_first[0]]
-        count = _max_rows(_round_up(longest, _LENGTH_STEP) if config.xla else longest, max_tokens)
+        longest = max(lengths[longest_first[0]], 1)
+        longest += -longest % _LENGTH_STEP if config.xla else 0
+        count = max(max_tokens // longest, 1)
         batches.append(longest_first[:count])
         longest_first = longest_first[count:]
     return batches
@@ -171,7 +172,8 @@ def parallel_batches(
 
 def pad_rows(rows: Ids, count: int = 0, multiple: int = 1) -> np.ndarray:
     """Pads rows into one array: at least `count` rows, and a length divisible by `multiple`."""
-    length = _round_up(max(map(len, rows)), multiple)
+    length = max(map(len, rows))
+    length += -length % multiple
     ids = np.full([max(count, len(rows)), length], PADDING_ID, np.int32)
     for padded_row, row in zip(ids, rows, strict=False):
         padded_row[: len(row)] = row
@@ -184,13 +186,7 @@ def xla_padding(rows: Ids, batch_tokens: int) -> tuple[int, int]:
     Lengths are multiples of 16. For each length, full batches have one shape, and smaller
     batches get rows of padding up to a power of 2.
     """
-    full_batch = _max_rows(_round_up(max(map(len, rows)), _LENGTH_STEP), batch_tokens)
-    return min(1 << (len(rows) - 1).bit_length(), max(full_batch, len(rows))), _LENGTH_STEP
-
-
-def _max_rows(longest: int, batch_tokens: int) -> int:
-    return max(1, batch_tokens // max(longest, 1))
-
-
-def _round_up(length: int, multiple: int) -> int:
-    return -(-length // multiple) * multiple
+    longest = max(map(len, rows))
+    longest += -longest % _LENGTH_STEP
+    full_batch = max(batch_tokens // max(longest, 1), len(rows))
+    return min(1 << (len(rows) - 1).bit_length(), full_batch), _LENGTH_STEP

@@ -85,7 +85,7 @@ class KerasEngine(Engine):
                 config.min_length, sequences, word_boundaries(tokenizer)
             )
         self.models = ensemble.models
-        self.batches_at_once = _batches_at_once(config)
+        self.batches_at_once = batches_at_once(config, bool(tf.config.get_visible_devices("GPU")))
         self._set_config(config)
         # One graph per function, for all shapes, so that no graph computes the result of another.
         pair_graph = functools.partial(tf.function, input_signature=[_IDS, _IDS], autograph=False)
@@ -209,18 +209,13 @@ def _check_finite(*arrays: np.ndarray) -> None:
         )
 
 
-def _batches_at_once(config: DecodeConfig) -> int:
-    on_gpu = not config.batches_at_once and tf.config.get_visible_devices("GPU")
-    return 1 if on_gpu else batches_at_once(config)
-
-
 def share_cores(config: DecodeConfig) -> None:
     """Limits each matrix product to its batch's share of the cores.
 
     This changes the whole process, so commands call it, and the library does not. It has no effect
     after TensorFlow's first computation, which starts the threads.
     """
-    at_once = _batches_at_once(config)
+    at_once = batches_at_once(config, bool(tf.config.get_visible_devices("GPU")))
     if at_once > 1 and config.lines_at_once > 1:
         with contextlib.suppress(RuntimeError):
             cores = max(usable_cores() // at_once, 1)

@@ -28,8 +28,8 @@ from t2t_keras.io.files import (
     CHECKPOINT_PREFIX,
     SAFETENSORS,
     atomic_writer,
-    check_regular,
     not_a_run,
+    open_regular,
 )
 from t2t_keras.training.run_config import RunConfig
 
@@ -127,35 +127,21 @@ def read(
       DamagedCheckpointError: the content has changed since it was written.
       UserError: the file cannot be opened or read.
     """
-
-    def read_from(file: BinaryIO) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        table, head = _read_header(file)
-        data_start, arrays = file.tell(), {}
-        for name, entry in table.items():
-            if not name.startswith(prefixes):
-                continue
-            begin, end = entry["data_offsets"]
-            file.seek(data_start + begin)
-            data = file.read(end - begin)
-            if zlib.crc32(data) != head["crc32"][name]:
-                raise ValueError(f"checksum mismatch in {name}")
-            arrays[name] = np.frombuffer(data, _TYPES[entry["dtype"]]).reshape(entry["shape"])
-        return arrays, head
-
-    return _read_file(path, read_from)
-
-
-def read_head(path: str | Path) -> dict[str, Any]:
-    """Returns a checkpoint's head without reading the arrays; raises the same errors as `read`."""
-    return _read_file(path, lambda file: _read_header(file)[1])
-
-
-def _read_file(path: str | Path, read_from: Callable[[BinaryIO], Result]) -> Result:
-    # Opening a FIFO would block until there is a writer.
-    check_regular([Path(path)])
+    arrays = {}
     try:
-        with Path(path).open("rb") as file:
-            return read_from(file)
+        with open_regular(path) as file:
+            table, head = _read_header(file)
+            data_start = file.tell()
+            for name, entry in table.items():
+                if not name.startswith(prefixes):
+                    continue
+                begin, end = entry["data_offsets"]
+                file.seek(data_start + begin)
+                data = file.read(end - begin)
+                if zlib.crc32(data) != head["crc32"][name]:
+                    raise ValueError(f"checksum mismatch in {name}")
+                arrays[name] = np.frombuffer(data, _TYPES[entry["dtype"]]).reshape(entry["shape"])
+        return arrays, head
     except UserError:
         raise
     except (OSError, MemoryError) as error:
@@ -166,6 +152,11 @@ def _read_file(path: str | Path, read_from: Callable[[BinaryIO], Result]) -> Res
         ) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedCheckpointError(path, error) from error
+
+
+def read_head(path: str | Path) -> dict[str, Any]:
+    """Returns a checkpoint's head without reading the arrays; raises the same errors as `read`."""
+    return read(path, prefixes=())[1]
 
 
 def _read_header(file: BinaryIO) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
@@ -248,11 +239,14 @@ def newest_checkpoint(directory: str | Path) -> str:
     return paths[-1]
 
 
-def existing_checkpoint(path: str | Path) -> str:
-    """Returns the path of a checkpoint that may be given with or without its suffix.
+def checkpoint_at(path: str | Path) -> str:
+    """Returns the path of a run's newest checkpoint, or of a checkpoint with or without its suffix.
 
-    If it does not exist, raises `UserError` that lists the checkpoints in its directory.
+    Raises:
+      UserError: there is no such checkpoint.
     """
+    if Path(path).is_dir():
+        return newest_checkpoint(path)
     file = Path(f"{str(path).removesuffix(SAFETENSORS)}{SAFETENSORS}")
     if not file.exists():
         names = [Path(existing).name for existing in checkpoint_paths(file.parent)]
@@ -263,24 +257,13 @@ def existing_checkpoint(path: str | Path) -> str:
     return str(file)
 
 
-def checkpoint_at(path: str | Path) -> str:
-    """Returns the path of a run's newest checkpoint, or of a checkpoint with or without its suffix.
-
-    Raises:
-      UserError: there is no such checkpoint.
-    """
-    if Path(path).is_dir():
-        return newest_checkpoint(path)
-    return existing_checkpoint(path)
-
-
 def identity(checkpoint: str | Path) -> dict[str, str]:
     """Returns a checkpoint's path, and its digest to tell it from a later file of the same name.
 
     Raises:
       UserError: there is no such checkpoint, or its head cannot be read.
     """
-    path = existing_checkpoint(checkpoint)
+    path = checkpoint_at(checkpoint)
     with suggest_intact(path):
         return {"checkpoint": path, "digest": read_head(path)["digest"]}
 

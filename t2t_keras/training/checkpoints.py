@@ -33,7 +33,6 @@ from t2t_keras.training.checkpoint_files import (
     DamagedCheckpointError,
     checkpoint_at,
     checkpoint_paths,
-    existing_checkpoint,
     first_line,
     path_at,
     suggest_intact,
@@ -41,7 +40,7 @@ from t2t_keras.training.checkpoint_files import (
 from t2t_keras.training.cost import copy_cost
 from t2t_keras.training.optimizer import Adam, weights_and_averages
 from t2t_keras.training.run_config import RunConfig
-from t2t_keras.training.trained_parts import LORA_SCALE, base_weights, merge_adapters, name_in
+from t2t_keras.training.trained_parts import LORA_SCALE, merge_adapters, name_in
 
 # Key in the head of the best weights, for the step of the run's newest checkpoint.
 NEWEST_SAVED = "newest_saved"
@@ -194,24 +193,19 @@ def load_weights(model: keras.Model, path: str | Path) -> None:
     Raises:
       UserError: the checkpoint is missing, damaged or from a model with other hyperparameters.
     """
-    path = existing_checkpoint(path)
+    path = checkpoint_at(path)
     with suggest_intact(path):
-        assign_weights(model, read_weights(path), path)
-
-
-def read_weights(path: str | Path) -> dict[str, np.ndarray]:
-    """Returns the weights of a checkpoint by name, with adapters merged."""
-    arrays, _ = checkpoint_files.read(path, WEIGHTS)
-    return weights_of(arrays)
+        arrays, _ = checkpoint_files.read(path, WEIGHTS)
+    assign_weights(model, weights_of(arrays), path)
 
 
 def weights_of(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Returns the weights among a checkpoint's arrays, by name, with adapters merged."""
-    weights = merge_adapters(arrays)
+    arrays = merge_adapters(arrays) if LORA_SCALE in arrays else arrays
     prefix = f"{MODEL}/"
     return {
         name.removeprefix(prefix): array
-        for name, array in weights.items()
+        for name, array in arrays.items()
         if name.startswith(prefix)
     }
 
@@ -222,12 +216,12 @@ def assign_weights(model: keras.Model, weights: Mapping[str, np.ndarray], path: 
     Raises:
       UserError: a weight is missing, not in the model, or has another shape.
     """
-    variables = {name_in(model, weight): weight for weight in base_weights(model)}
-    _assign(
-        {f"{MODEL}/{name}": weight for name, weight in variables.items()},
-        {f"{MODEL}/{name}": array for name, array in weights.items()},
-        path,
-    )
+    variables = {
+        f"{MODEL}/{name_in(model, weight)}": weight
+        for weight in model.weights
+        if "/lora_" not in weight.path
+    }
+    _assign(variables, {f"{MODEL}/{name}": array for name, array in weights.items()}, path)
 
 
 def _assign(
@@ -235,7 +229,8 @@ def _assign(
     arrays: Mapping[str, np.ndarray],
     path: str | Path,
 ) -> None:
-    arrays = _rename_to_match(variables, arrays)
+    if not set(variables) <= set(arrays):
+        arrays = _rename_to_match(variables, arrays)
     missing = [name for name in variables if name not in arrays]
     lacks_weights = any(name.startswith(f"{MODEL}/") for name in missing)
     has_optimizer = any(name.startswith(f"{_OPTIMIZER}/") for name in arrays)
@@ -267,8 +262,6 @@ def _rename_to_match(
     By default Keras names layers dense, dense_1, ..., and counts the layers of all models. Names
     that differ only in these numbers are matched by their order.
     """
-    if set(variables) <= set(arrays):
-        return arrays
     names_by_kind: tuple[dict[str, list[str]], ...] = defaultdict(list), defaultdict(list)
     for side, by_kind in zip((variables, arrays), names_by_kind, strict=True):
         for name in side:

@@ -13,8 +13,8 @@ from typing import Any
 from t2t_keras.environment import usable_cores
 from t2t_keras.errors import UserError
 from t2t_keras.training.checkpoint_files import (
+    checkpoint_at,
     checkpoint_paths,
-    existing_checkpoint,
     known_step_of,
     read_head,
 )
@@ -152,7 +152,7 @@ def copy_cost(head: Mapping[str, Any]) -> dict[str, Any]:
 def read_cost(checkpoint: str | Path) -> TrainingCost | None:
     """Returns the cost of a checkpoint; None if it is unknown or cannot be read."""
     with contextlib.suppress(UserError):
-        return cost_in(read_head(existing_checkpoint(checkpoint)))
+        return cost_in(read_head(checkpoint_at(checkpoint)))
     return None
 
 

@@ -68,11 +68,6 @@ def weights_state(model: keras.Model, hparams: HParams) -> dict[str, Any]:
     return {"model": model, LORA_SCALE: keras.Variable(scale, trainable=False, dtype="float32")}
 
 
-def base_weights(model: keras.Model) -> list[keras.Variable]:
-    """Returns a model's weights without its adapters."""
-    return [weight for weight in model.weights if "/lora_" not in weight.path]
-
-
 def merged_weights(model: keras.Model, hparams: HParams) -> list[np.ndarray]:
     """Returns the model's weights as `get_weights` does, with adapters merged."""
     if not hparams.lora_rank:
@@ -82,7 +77,8 @@ def merged_weights(model: keras.Model, hparams: HParams) -> list[np.ndarray]:
     arrays = merge_adapters(
         {name: keras.ops.convert_to_numpy(weight.value) for name, weight in named_weights.items()}
     )
-    return [arrays[name_in(model, weight)] for weight in base_weights(model)]
+    del arrays[LORA_SCALE]
+    return [*arrays.values()]
 
 
 def merge_adapters(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

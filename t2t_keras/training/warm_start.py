@@ -12,8 +12,13 @@ from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers import SharedEmbedding
 from t2t_keras.special_ids import UNKNOWN_ID
 from t2t_keras.text.tokenizer import SentencePieceTokenizer, vocabulary_settings
-from t2t_keras.training.checkpoint_files import checkpoint_at, suggest_intact
-from t2t_keras.training.checkpoints import assign_weights, different_hparams_error, read_weights
+from t2t_keras.training.checkpoint_files import checkpoint_at, read, suggest_intact
+from t2t_keras.training.checkpoints import (
+    WEIGHTS,
+    assign_weights,
+    different_hparams_error,
+    weights_of,
+)
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.training.trained_parts import name_in
 
@@ -83,7 +88,8 @@ def warm_start(
             f"--{flag}: expected a run, with its {content}, in {directory}.", code="no_run"
         )
     with suggest_intact(path):
-        weights = read_weights(path)
+        arrays, _ = read(path, WEIGHTS)
+    weights = weights_of(arrays)
     if new_vocabulary:
         weights = transfer_vocabulary(weights, model, config, other_run, path)
     elif drop_layers:

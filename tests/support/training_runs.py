@@ -15,7 +15,7 @@ from t2t_keras.data.batches import Batch
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.settings import as_assignments
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.checkpoint_files import checkpoint_paths, existing_checkpoint, read, step_of
+from t2t_keras.training.checkpoint_files import checkpoint_at, checkpoint_paths, read, step_of
 from t2t_keras.training.checkpoints import load_weights
 from t2t_keras.training.run_config import RunConfig
 
@@ -123,7 +123,7 @@ def newest_step(directory):
 
 def numbers_in(path):
     """Returns all numbers of a checkpoint, moments too, as one array."""
-    arrays, _ = read(existing_checkpoint(path))
+    arrays, _ = read(checkpoint_at(path))
     assert len(arrays) > 3 * 31, "weights and two moments each"
     return np.concatenate([np.ravel(np.float64(arrays[name])) for name in sorted(arrays)])
 
