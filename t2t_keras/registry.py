@@ -24,13 +24,13 @@ the model's `ModelConfig`, or from a user's own subclass of `HParams`.
 
 import dataclasses
 import functools
-import importlib.metadata
 import importlib.util
 import inspect
 import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -80,62 +80,59 @@ class Registry(Mapping[str, Any]):
         return entry
 
     def __iter__(self) -> Iterator[str]:
-        own_names = [*self._own_entries()]
-        return iter([*own_names, *sorted(self._entry_points().keys() - own_names)])
+        return iter(self._known())
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._known())
 
     def __contains__(self, name: object) -> bool:
-        return any(name == known for known in self)
+        return name in self._known()
 
     def __getitem__(self, name: str) -> Any:
         """Returns the entry called `name`; raises `UserError` if there is none."""
-        own_entries = self._own_entries()
-        if name not in own_entries and (entry_point := self._entry_points().get(name)):
+        known = self._known()
+        if name not in known:
+            raise UserError(
+                f"There is no {self.kind} '{name}'. If it is your own, give the --t2t_usr_dir that "
+                f"registers it, or install the package that provides it."
+                f"{suggest(name, known)} --registry_help lists all of them.",
+                code="unknown_name",
+            )
+        entry = known[name]
+        if isinstance(entry, EntryPoint):
             try:
-                own_entries.setdefault(name, entry_point.load())  # Unless a decorator added it.
+                entry = self.entries.setdefault(name, entry.load())  # Unless a decorator added it.
             except (AttributeError, ImportError) as error:
-                package = f" of the package {entry_point.dist.name}" if entry_point.dist else ""
+                package = f" of the package {entry.dist.name}" if entry.dist else ""
                 raise UserError(
                     f"'{name}'{package} cannot be imported: {error}. Install the package again, "
                     f"or remove it.",
                     code="import_failed",
                 ) from error
-        if name not in own_entries:
-            raise UserError(
-                f"There is no {self.kind} '{name}'. If it is your own, give the --t2t_usr_dir that "
-                f"registers it, or install the package that provides it."
-                f"{suggest(name, [*self])} --registry_help lists all of them.",
-                code="unknown_name",
-            )
-        return own_entries[name]
+        return entry
 
-    def _own_entries(self) -> dict[str, Any]:
-        """Returns the entries that the core and modules of users have registered."""
+    def _known(self) -> dict[str, Any]:
+        """Returns all entries by name; those of packages are entry points until their first use."""
         if self._core_module:
             core_module = importlib.import_module(self._core_module)
             for module in pkgutil.iter_modules(getattr(core_module, "__path__", ())):
                 importlib.import_module(f"{self._core_module}.{module.name}")
-        return self.entries
-
-    def _entry_points(self) -> dict[str, importlib.metadata.EntryPoint]:
-        entry_points: dict[str, importlib.metadata.EntryPoint] = {}
+        offers: dict[str, EntryPoint] = {}
         for entry_point in _installed_entry_points(self.group, tuple(sys.path)):
-            existing = entry_points.setdefault(entry_point.name, entry_point)
+            existing = offers.setdefault(entry_point.name, entry_point)
             if existing.value != entry_point.value:
                 raise UserError(
                     f"The {self.kind} '{existing.name}' is registered twice: by {existing.value} "
                     f"and by {entry_point.value}. Remove one of the packages.",
                     code="name_taken",
                 )
-        return entry_points
+        return self.entries | {name: offers[name] for name in sorted(offers.keys() - self.entries)}
 
 
 @functools.cache
-def _installed_entry_points(group: str, path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
+def _installed_entry_points(group: str, path: tuple[str, ...]) -> EntryPoints:
     """Returns a group's entry points on `path` (sys.path); cached, as the search is slow."""
-    return importlib.metadata.entry_points(group=group)
+    return entry_points(group=group)
 
 
 PROBLEMS = Registry(

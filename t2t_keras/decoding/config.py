@@ -12,61 +12,68 @@ from t2t_keras.settings import setting
 _MAX_OUTPUTS, _MAX_TOKENS = 1000, 100_000
 
 
-def _number(default: float, minimum: float, maximum: float, meaning: str) -> Any:
-    return setting(default, meaning, minimum=minimum, maximum=maximum)
-
-
 @dataclasses.dataclass(frozen=True)
 class DecodeConfig:
     """How to translate; the defaults are the paper's (section 6.1)."""
 
-    beam_size: int = _number(4, 1, _MAX_OUTPUTS, "beam width; 1 = greedy search")
-    alpha: float = _number(
+    beam_size: int = setting(4, "beam width; 1 = greedy search", minimum=1, maximum=_MAX_OUTPUTS)
+    alpha: float = setting(
         0.6,
-        0,
-        8,
         "exponent of the length penalty, log-probability / ((5 + length) / 6)^alpha; larger "
         "gives longer outputs",
+        minimum=0,
+        maximum=8,
     )
-    coverage_penalty: float = _number(
+    coverage_penalty: float = setting(
         0.0,
-        0,
-        1e6,
         "beta of Wu et al. (2016), penalty for source tokens that get little attention; 0 = off",
+        minimum=0,
+        maximum=1e6,
     )
-    extra_length: int = _number(
+    extra_length: int = setting(
         50,
-        0,
-        _MAX_TOKENS,
         "number of tokens by which an output may be longer than its input",
+        minimum=0,
+        maximum=_MAX_TOKENS,
     )
-    max_length: int = _number(
+    max_length: int = setting(
         0,
-        0,
-        _MAX_TOKENS,
         "maximum tokens of an output, EOS included; 0 = only extra_length limits it",
+        minimum=0,
+        maximum=_MAX_TOKENS,
     )
-    min_length: int = _number(
-        1, 1, _MAX_TOKENS, "minimum tokens of an output, EOS included; a lower maximum overrides it"
+    min_length: int = setting(
+        1,
+        "minimum tokens of an output, EOS included; a lower maximum overrides it",
+        minimum=1,
+        maximum=_MAX_TOKENS,
     )
-    samples: int = _number(
-        0, 0, _MAX_OUTPUTS, "number of outputs to sample instead of beam search; 0 = beam search"
+    samples: int = setting(
+        0,
+        "number of outputs to sample instead of beam search; 0 = beam search",
+        minimum=0,
+        maximum=_MAX_OUTPUTS,
     )
-    temperature: float = _number(
-        1.0, 1e-3, 1e3, "sampling temperature; below 1 = closer to the most likely output"
-    )
-    top_k: int = _number(0, 0, 10**6, "sample from this number of most likely tokens; 0 = all")
-    top_p: float = _number(
+    temperature: float = setting(
         1.0,
-        1e-6,
+        "sampling temperature; below 1 = closer to the most likely output",
+        minimum=1e-3,
+        maximum=1e3,
+    )
+    top_k: int = setting(
+        0, "sample from this number of most likely tokens; 0 = all", minimum=0, maximum=10**6
+    )
+    top_p: float = setting(
         1.0,
         "sample from the fewest tokens with this total probability (nucleus); 1 = all",
+        minimum=1e-6,
+        maximum=1.0,
     )
-    seed: int = _number(
+    seed: int = setting(
         0,
-        -(2**63),
-        2**63 - 1,
         "seed of sampling; a line's samples depend on it and on the line's number",
+        minimum=-(2**63),
+        maximum=2**63 - 1,
     )
     return_beams: bool = setting(
         False, "return all hypotheses or samples, separated by tabs in files, not only the first"
@@ -74,11 +81,11 @@ class DecodeConfig:
     write_beam_scores: bool = setting(
         False, "in files, write a tab and the score after each translation"
     )
-    max_input_length: int = _number(
+    max_input_length: int = setting(
         512,
-        2,
-        _MAX_TOKENS,
         "maximum tokens of an input line, EOS included; longer lines are truncated and counted",
+        minimum=2,
+        maximum=_MAX_TOKENS,
     )
     split_long: bool = setting(
         False, "split lines over max_input_length into sentences and join their translations"
@@ -94,25 +101,25 @@ class DecodeConfig:
         "take the first hypothesis that keeps all placeholders of its line, such as %s, {name} "
         "and addresses; if none does, repair the best",
     )
-    lines_at_once: int = _number(
+    lines_at_once: int = setting(
         1024,
-        1,
-        10**9,
         "number of lines to read, sort by length, translate and write together; 1 = answer each"
         " line of a pipe at once",
+        minimum=1,
+        maximum=10**9,
     )
-    batch_tokens: int = _number(
+    batch_tokens: int = setting(
         4096,
-        1,
-        10**9,
         "maximum source tokens of a batch, padding included; a longer sentence is its own batch",
+        minimum=1,
+        maximum=10**9,
     )
-    batches_at_once: int = _number(
+    batches_at_once: int = setting(
         0,
-        0,
-        256,
         "number of batches in parallel, which share a CPU's cores; 0 = one per core, up to 8; "
         "one on a GPU or with xla",
+        minimum=0,
+        maximum=256,
     )
     weights_dtype: str = setting(
         "float32",

@@ -22,7 +22,7 @@ from t2t_keras.errors import UserError, shorten, suggest
 # Far above the size of any vocabulary or record; weights have no such limit.
 MAX_BYTES = 1 << 26
 _MAX_NAME_LENGTH = 255
-_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -32,16 +32,11 @@ def open_regular(path: str | Path) -> BinaryIO:
       UserError: it is a device, a FIFO or a socket.
       OSError: it cannot be opened.
     """
-    descriptor = os.open(path, _OPEN_FLAGS)
-    try:
-        mode = os.fstat(descriptor).st_mode
-        # For a folder, `fdopen` raises IsADirectoryError.
-        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-            raise _irregular_file_error(path)
-        return os.fdopen(descriptor, "rb")
-    except BaseException:
-        os.close(descriptor)
-        raise
+    file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | _NO_WAIT))  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise _irregular_file_error(path)
+    return file
 
 
 def _irregular_file_error(path: str | Path) -> UserError:
