@@ -212,7 +212,8 @@ class Problem:
                 f"consists of symbols. Leave the transforms out.",
                 code="conflicting_settings",
             )
-        _check_augment(self.augment, self.pair_transforms)
+        if self.augment:
+            _check_augment(self.augment, self.pair_transforms)
 
     def files(self, tmp_dir: Path) -> Mapping[str, Sequence[ParallelFiles | PreparedText]]:
         """Returns the files of each split: "train", "dev" and, if it exists, "test".

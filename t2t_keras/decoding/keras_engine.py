@@ -1,7 +1,6 @@
 """The engine of this library: TensorFlow graphs that search and score with Keras's models."""
 
 import contextlib
-import copy
 import dataclasses
 import functools
 import threading
@@ -78,15 +77,17 @@ class KerasEngine(Engine):
             models if isinstance(models, Sequence) else [models],
             with_coverage=config.coverage_penalty > 0,
         )
-        self._constraints = Constraints(config.min_length)
+        constraints = Constraints(config.min_length)
         if forbidden:
             sequences = forbidden_sequences(forbidden, tokenizer)
-            self._constraints = Constraints(
-                config.min_length, sequences, word_boundaries(tokenizer)
-            )
+            constraints = Constraints(config.min_length, sequences, word_boundaries(tokenizer))
         self.models = ensemble.models
         self.batches_at_once = batches_at_once(config, bool(tf.config.get_visible_devices("GPU")))
-        self._set_config(config)
+        self.config = config
+        self.search = Search(ensemble, config, constraints)
+        self.single_sentence_search = None
+        if config.xla_for_one and not config.xla:
+            self.single_sentence_search = BackgroundXlaSearch(ensemble, config, constraints)
         # One graph per function, for all shapes, so that no graph computes the result of another.
         pair_graph = functools.partial(tf.function, input_signature=[_IDS, _IDS], autograph=False)
         self._log_probs = pair_graph(ensemble.log_probs)
@@ -94,24 +95,19 @@ class KerasEngine(Engine):
         self._next_logits = pair_graph(ensemble.next_logits)
         self._cross_attention = pair_graph(ensemble.cross_attention)
         self._attention = pair_graph(ensemble.attention)
+        all_hypotheses = dataclasses.replace(config, return_beams=True)
+        self._make_all_hypotheses = functools.partial(
+            KerasEngine, self.models, tokenizer, all_hypotheses, forbidden
+        )
         self._all_hypotheses: KerasEngine | None = None
         self._all_hypotheses_lock = threading.Lock()
-
-    def _set_config(self, config: DecodeConfig) -> None:
-        self.config, arguments = config, (self._ensemble, config, self._constraints)
-        self.search = Search(*arguments)
-        compiles = config.xla_for_one and not config.xla
-        self.single_sentence_search = BackgroundXlaSearch(*arguments) if compiles else None
 
     def with_all_hypotheses(self) -> "KerasEngine":
         """See `Engine`."""
         if self.config.returns_all:
             return self
         with self._all_hypotheses_lock:
-            if self._all_hypotheses is None:
-                engine = copy.copy(self)
-                engine._set_config(dataclasses.replace(self.config, return_beams=True))
-                self._all_hypotheses = engine
+            self._all_hypotheses = self._all_hypotheses or self._make_all_hypotheses()
             return self._all_hypotheses
 
     def outputs(self, sources: Ids, prefixes: Ids, numbers: Sequence[int]) -> list[list[Output]]:

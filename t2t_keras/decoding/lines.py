@@ -147,6 +147,7 @@ class Line:
 
     Attributes:
       source: the user's text, in NFC.
+      text: the line for the model.
       steps: the `Prepared` of each stage, in order.
       parts: the line, or its sentences; none for a blank line.
       cut: number of tokens left out because the line was too long.
@@ -154,15 +155,11 @@ class Line:
     """
 
     source: str
+    text: str
     steps: Sequence[Prepared] = ()
     parts: "list[Part]" = dataclasses.field(default_factory=list)
     cut: int = 0
     prefix_cut: int = 0
-
-    @property
-    def text(self) -> str:
-        """The line for the model."""
-        return self.steps[-1].text if self.steps else self.source
 
     def hide(self, output: str, after: int = -1) -> str:
         """Undoes `restore`, for all stages or only for the stages after number `after`."""
@@ -229,7 +226,7 @@ class Part:
         for step in reversed(self.line.steps):
             columns.append(step.costs(source, outputs))
             source, outputs = step.original(source), list(map(step.restore, outputs))
-        return list(zip(*reversed(columns), strict=True)) if columns else [()] * len(outputs)
+        return list(zip(*reversed(columns), strict=True))
 
     def rerank(self, only_first: bool = False) -> None:
         """Sorts the hypotheses by cost, or only moves the cheapest to the front; stable."""
@@ -256,10 +253,11 @@ class Part:
 
 def prepare_line(line: str, stages: Iterable[LineStage]) -> Line:
     """Returns a line, in NFC, prepared by all stages."""
-    steps: list[Prepared] = []
+    text, steps = line, list[Prepared]()
     for stage in stages:
-        steps.append(stage.prepare(steps[-1].text if steps else line))
-    return Line(line, steps)
+        steps.append(stage.prepare(text))
+        text = steps[-1].text
+    return Line(line, text, steps)
 
 
 def encode_lines(
@@ -280,17 +278,17 @@ def encode_lines(
       first_number: number of the first line.
     """
     tokenizer, config, problem = translator.tokenizer, translator.config, translator.problem
-    max_length, language = config.max_input_length, problem.languages()[0]
-    texts = [problem.preprocess(line.text) for line in lines]
+    max_length = config.max_input_length
+    texts = [normalized(problem.preprocess(line.text)) for line in lines]
     nonblank_numbers = [number for number, line in enumerate(lines) if not is_blank(line.text)]
-    encoded = encode_text([texts[number] for number in nonblank_numbers], tokenizer.source)
+    encoded = tokenizer.source.encode([texts[number] for number in nonblank_numbers])
     for number, ids in zip(nonblank_numbers, encoded, strict=True):
         line, text = lines[number], texts[number]
         front = problem.words_in_front(text)
         body, num_front_words = text.removeprefix(front), count_words(front) if front else 0
         sources, part_ids, first_words = [body], [ids], [0]
         if config.split_long and len(ids) > max_length:
-            sources = sentences(body, language)
+            sources = sentences(body, problem.languages()[0])
             part_ids = tokenizer.source.encode([front + source for source in sources])
             first_words = _first_words(body, sources)
         # The words in front are the line's own, or the problem has added them.

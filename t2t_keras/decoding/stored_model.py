@@ -103,7 +103,7 @@ class StoredRun(StoredModel):
     serving_settings: ClassVar = interactive_settings
 
     def __init__(self, path: str | Path, checkpoint_path: str | Path | None = None):
-        self._run_dir = RunConfig.file(path).parent
+        self._run_file = RunConfig.file(path)
         self.model_path = Path(checkpoint_at(checkpoint_path or path))
 
     @classmethod
@@ -114,7 +114,7 @@ class StoredRun(StoredModel):
     @functools.cached_property
     def run_config(self) -> RunConfig:
         """See `StoredModel`."""
-        return RunConfig.load(self._run_dir)
+        return RunConfig.read(self._run_file)
 
     @functools.cached_property
     def checkpoint_identity(self) -> dict[str, Any]:

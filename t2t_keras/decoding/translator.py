@@ -254,6 +254,10 @@ class Translator:
           progress: takes the number of parts done since the last call.
         """
         self._search_in_batches(self.engine, parts, progress)
+        if self.stages:
+            self._rank_and_mend(parts, num_stages)
+
+    def _rank_and_mend(self, parts: Sequence[Part], num_stages: int | None) -> None:
         faulty_parts = [part for part in parts if any(part.costs(1)[0])]
         if faulty_parts and (engine := self.engine.with_all_hypotheses()) is not self.engine:
             # Search again only if needed, as the engine may have to compile another search.

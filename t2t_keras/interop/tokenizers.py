@@ -44,18 +44,13 @@ class LookedUpPieces(SentencePieceTokenizer):
 
     def _read(self, origin: str) -> None:
         super()._read(origin)
-        self._vocab_size = self._processor.piece_to_id(BOUNDARY)
-        if self._vocab_size == UNKNOWN_ID:
+        self.vocab_size = self._processor.piece_to_id(BOUNDARY)
+        if self.vocab_size == UNKNOWN_ID:
             raise UserError(
                 f"{origin}: expected a model with the piece {BOUNDARY}. Without it, the file's "
                 f"name must end in .model.",
                 code="not_a_vocabulary",
             )
-
-    @property
-    def vocab_size(self) -> int:
-        """See `Tokenizer`."""
-        return self._vocab_size
 
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """See `Tokenizer`."""
@@ -113,6 +108,7 @@ class SubwordTokenizer(Tokenizer):
                 f".subwords file of tensor2tensor, got {', '.join(self._subwords[:2])!r}.",
                 code="not_a_vocabulary",
             )
+        self.vocab_size = len(self._subwords)
         self._ids = {subword: i for i, subword in enumerate(self._subwords) if i > 1 and subword}
         self._max_length = max(map(len, self._ids), default=0)
         # Characters outside the alphabet are escaped.
@@ -125,11 +121,6 @@ class SubwordTokenizer(Tokenizer):
                 code="not_a_vocabulary",
             )
         self._cached_ids = functools.lru_cache(1 << 16)(self._token_ids)
-
-    @property
-    def vocab_size(self) -> int:
-        """See `Tokenizer`."""
-        return len(self._subwords)
 
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """See `Tokenizer`."""
@@ -250,17 +241,13 @@ class WordTokenizer(Tokenizer):
                 f"{len(self._words)} lines.",
                 code="not_a_vocabulary",
             )
+        self.vocab_size = len(self._words)
         self._ids = {word: i for i, word in enumerate(self._words) if i > UNKNOWN_ID}
 
     @classmethod
     def of(cls, words: Sequence[str]) -> "WordTokenizer":
         """Returns the vocabulary of a list of words by id, beginning with padding."""
         return cls("".join(f"{word}\n" for word in words).encode())
-
-    @property
-    def vocab_size(self) -> int:
-        """See `Tokenizer`."""
-        return len(self._words)
 
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """See `Tokenizer`."""

@@ -56,10 +56,13 @@ class Tokenizer(abc.ABC):
     Attributes:
       model_bytes: the content of its file.
       source: the tokenizer of sources; itself if the vocabulary is shared.
+      vocab_size: number of ids, special ones included.
+      checksum: SHA-256, in hex, of the file and of the sources' own file, if there is one.
       suffix: suffix of its file names.
     """
 
     suffix: ClassVar[str]
+    vocab_size: int
 
     def __init__(
         self,
@@ -69,6 +72,8 @@ class Tokenizer(abc.ABC):
     ):
         self.model_bytes = bytes(model_bytes)
         self.source = source or self
+        content = self.model_bytes + (source.model_bytes if source else b"")
+        self.checksum = hashlib.sha256(content).hexdigest()
         self._read(origin)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -77,7 +82,11 @@ class Tokenizer(abc.ABC):
 
     @abc.abstractmethod
     def _read(self, origin: str) -> None:
-        """Parses `model_bytes`; raises `UserError`, which names `origin`, if they are invalid."""
+        """Parses `model_bytes`, and sets `vocab_size`.
+
+        Raises:
+          UserError: they are invalid; the error names `origin`.
+        """
 
     def _lines(self, origin: str) -> list[str]:
         """Returns the lines of `model_bytes`, for vocabularies in text files."""
@@ -144,11 +153,6 @@ class Tokenizer(abc.ABC):
         """Returns a tokenizer with this vocabulary for targets and `source` for sources."""
         return type(self)(self.model_bytes, source=source)
 
-    @property
-    @abc.abstractmethod
-    def vocab_size(self) -> int:
-        """Number of ids, special ones included."""
-
     @functools.cached_property
     def source_vocab_size(self) -> int | None:
         """Number of ids of the vocabulary for sources; None if sources and targets share ids.
@@ -163,12 +167,6 @@ class Tokenizer(abc.ABC):
             self.pieces([i]) == self.source.pieces([i]) for i in range(size)
         )
         return None if is_same else source_size
-
-    @property
-    def checksum(self) -> str:
-        """SHA-256, in hex, of the file and of the sources' own file, if there is one."""
-        source = b"" if self.source is self else self.source.model_bytes
-        return hashlib.sha256(self.model_bytes + source).hexdigest()
 
     @abc.abstractmethod
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
@@ -285,6 +283,7 @@ class SentencePieceTokenizer(Tokenizer):
                 f"--pad_id=0 --eos_id=1 --unk_id=2 --bos_id=-1, or let t2t-datagen learn one.",
                 code="other_ids",
             )
+        self.vocab_size = self._processor.get_piece_size()
         self._word_ids: dict[str, bytes] = {}
 
     @classmethod
@@ -329,11 +328,6 @@ class SentencePieceTokenizer(Tokenizer):
             raise _training_error(str(error), vocab_size, kind) from error
         model_bytes = model.getvalue()
         return cls(_with_exact_scores(model_bytes) if kind == "unigram" else model_bytes)
-
-    @property
-    def vocab_size(self) -> int:
-        """Number of ids, special ones included."""
-        return self._processor.get_piece_size()
 
     def encode(self, lines: Sequence[str]) -> list[np.ndarray]:
         """See `Tokenizer`."""

@@ -40,13 +40,14 @@ from t2t_keras.training.checkpoint_files import (
 from t2t_keras.training.cost import copy_cost
 from t2t_keras.training.optimizer import Adam, weights_and_averages
 from t2t_keras.training.run_config import RunConfig
-from t2t_keras.training.trained_parts import LORA_SCALE, merge_adapters, name_in
 
 # Key in the head of the best weights, for the step of the run's newest checkpoint.
 NEWEST_SAVED = "newest_saved"
 # Prefixes of array names: the model's, the optimizer's, and those that `weights_of` needs.
-MODEL, _OPTIMIZER = "model", "optimizer"
+MODEL, _OPTIMIZER, LORA_SCALE = "model", "optimizer", "lora_scale"
 WEIGHTS = (f"{MODEL}/", LORA_SCALE)
+# Keras's name for the factor A of a matrix; the name of B ends in _b.
+_FACTOR_A = re.compile(r"(.*/)lora_(\w+)_a")
 # The command that writes means; lock files record it.
 AVERAGING = "t2t-avg-all"
 
@@ -208,6 +209,23 @@ def weights_of(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         for name, array in arrays.items()
         if name.startswith(prefix)
     }
+
+
+def merge_adapters(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Returns a checkpoint's arrays with adapters merged: each W becomes W + scale · A · B."""
+    weights = {name: array for name, array in arrays.items() if "/lora_" not in name}
+    for name, a in arrays.items():
+        match = _FACTOR_A.fullmatch(name)
+        # The pattern also matches the optimizer's moments of the factors.
+        if match and (matrix := f"{match[1]}{match[2]}") in weights:
+            b = arrays[f"{name.removesuffix('_a')}_b"]
+            weights[matrix] = weights[matrix] + arrays[LORA_SCALE] * (a @ b)
+    return weights
+
+
+def name_in(model: keras.Model, weight: keras.Variable) -> str:
+    """Returns the name of a weight, such as `encoder_0/self_attention/query/kernel`."""
+    return weight.path.removeprefix(f"{model.name}/")
 
 
 def assign_weights(model: keras.Model, weights: Mapping[str, np.ndarray], path: str | Path) -> None:

@@ -163,6 +163,8 @@ class TrainResult:
 
 
 _MIN_BYTES_PER_WEIGHT = 2  # the size in bfloat16
+# Models with fewer weights need less memory than TensorFlow itself.
+_SMALL_MODEL = 100_000_000
 # Types of the values in run.json.
 _TYPES = {
     **dict.fromkeys(("problem", "model", "hparams_set", "data_dir", "data"), str),
@@ -252,27 +254,16 @@ class RunConfig:
         With `will_load`, the caller will load weights, maybe of an untrusted run, so their size is
         checked first.
         """
-        if will_load:
-            self._check_size()
+        vocab_size, source_vocab_size = self.vocab_sizes
+        if will_load and self.model == "transformer":
+            count = self.hparams.count_weights(vocab_size, source_vocab_size)
+            if count > _SMALL_MODEL:
+                _check_memory(count)
         with _name_missing_directories(self.user_directories):
-            vocab_size, source_vocab_size = self.vocab_sizes
             # User models may not accept source_vocab_size.
             sizes = {"source_vocab_size": source_vocab_size} if source_vocab_size else {}
             model = registry.MODELS[self.model]
             return model.from_hparams(self.hparams, vocab_size, weights_dtype, **sizes)
-
-    def _check_size(self) -> None:
-        """Raises `UserError` if the weights need more memory than is free."""
-        if self.model != "transformer" or (free := free_memory()) is None:
-            return
-        count = self.hparams.count_weights(*self.vocab_sizes)
-        if _MIN_BYTES_PER_WEIGHT * count > free:
-            raise UserError(
-                f"The run's hyperparameters describe a model of {count:,} weights, but only "
-                f"{free:,} bytes of memory are free. Check that {RUN_FILE} belongs to the "
-                f"checkpoint, or use more memory.",
-                code="model_too_large",
-            )
 
     def save(self, output_dir: str | Path) -> None:
         """Writes run.json and the vocabulary, each atomically."""
@@ -310,7 +301,7 @@ class RunConfig:
           UserError: there is no run, it cannot be read, its vocabulary has changed, or it needs
             names of a user's directory that was not imported.
         """
-        return cls.read(cls.file(output_dir), "Restore it, or give a new --output_dir.")
+        return cls.read(cls.file(output_dir))
 
     @staticmethod
     def file(output_dir: str | Path) -> Path:
@@ -324,7 +315,12 @@ class RunConfig:
         return path
 
     @classmethod
-    def read(cls, path: Path, advice: str, check_hparams: bool = True) -> "RunConfig":
+    def read(
+        cls,
+        path: Path,
+        advice: str = "Restore it, or give a new --output_dir.",
+        check_hparams: bool = True,
+    ) -> "RunConfig":
         """Reads a file with (at least) the `content` of run.json, next to the vocabulary.
 
         Args:
@@ -393,10 +389,11 @@ class RunConfig:
 
 
 def _read_hparams(name: str, values: Mapping[str, Any], check: bool) -> HParams:
-    """Returns recorded hyperparameters, in the class of their set, which may have extra fields."""
-    sets, extra_fields = registry.HPARAMS_SETS, set(values) - set(HParams().config())
-    hparams_class = type(sets[name]()) if extra_fields or name in sets else HParams
-    if unknown := set(values) - {field.name for field in dataclasses.fields(hparams_class)}:
+    """Returns recorded hyperparameters, in the class of their set if it has extra fields."""
+    hparams_class = HParams
+    if values.keys() - {field.name for field in dataclasses.fields(HParams)}:
+        hparams_class = type(registry.HPARAMS_SETS[name]())
+    if unknown := values.keys() - {field.name for field in dataclasses.fields(hparams_class)}:
         raise UserError(
             f"The run has unknown hyperparameters: {', '.join(sorted(unknown))}. Use the version "
             f"of t2t_keras that made it, which {RUN_FILE} names.",
@@ -406,6 +403,18 @@ def _read_hparams(name: str, values: Mapping[str, Any], check: bool) -> HParams:
     hparams = hparams_class(**values, set_name=name)
     # Check registered names here, where errors name the user's directories.
     return override_hparams(hparams, {}) if check else hparams
+
+
+def _check_memory(count: int) -> None:
+    """Raises `UserError` if this number of weights needs more memory than is free."""
+    free = free_memory()
+    if free is not None and _MIN_BYTES_PER_WEIGHT * count > free:
+        raise UserError(
+            f"The run's hyperparameters describe a model of {count:,} weights, but only "
+            f"{free:,} bytes of memory are free. Check that {RUN_FILE} belongs to the checkpoint, "
+            f"or use more memory.",
+            code="model_too_large",
+        )
 
 
 @contextlib.contextmanager

@@ -1,7 +1,7 @@
 """The weights that a run trains: all, some by name, or low-rank adapters (LoRA)."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import keras
@@ -9,15 +9,7 @@ import numpy as np
 
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
-
-LORA_SCALE = "lora_scale"
-# Keras's name for the factor A of a matrix; the name of B ends in _b.
-_FACTOR_A = re.compile(r"(.*/)lora_(\w+)_a")
-
-
-def name_in(model: keras.Model, weight: keras.Variable) -> str:
-    """Returns the name of a weight, such as `encoder_0/self_attention/query/kernel`."""
-    return weight.path.removeprefix(f"{model.name}/")
+from t2t_keras.training.checkpoints import LORA_SCALE, MODEL, merge_adapters, name_in
 
 
 def choose_trained(model: keras.Model, hparams: HParams) -> None:
@@ -63,9 +55,9 @@ def _matching_names(names: Collection[str], patterns: Sequence[str]) -> list[str
 def weights_state(model: keras.Model, hparams: HParams) -> dict[str, Any]:
     """Returns a model's part of a checkpoint, which models without adapters can read too."""
     if not hparams.lora_rank:
-        return {"model": model}
+        return {MODEL: model}
     scale = (hparams.lora_alpha or hparams.lora_rank) / hparams.lora_rank
-    return {"model": model, LORA_SCALE: keras.Variable(scale, trainable=False, dtype="float32")}
+    return {MODEL: model, LORA_SCALE: keras.Variable(scale, trainable=False, dtype="float32")}
 
 
 def merged_weights(model: keras.Model, hparams: HParams) -> list[np.ndarray]:
@@ -79,15 +71,3 @@ def merged_weights(model: keras.Model, hparams: HParams) -> list[np.ndarray]:
     )
     del arrays[LORA_SCALE]
     return [*arrays.values()]
-
-
-def merge_adapters(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns a checkpoint's arrays with adapters merged: each W becomes W + scale · A · B."""
-    weights = {name: array for name, array in arrays.items() if "/lora_" not in name}
-    for name, a in arrays.items():
-        match = _FACTOR_A.fullmatch(name)
-        # The pattern also matches the optimizer's moments of the factors.
-        if match and (matrix := f"{match[1]}{match[2]}") in weights:
-            b = arrays[f"{name.removesuffix('_a')}_b"]
-            weights[matrix] = weights[matrix] + arrays[LORA_SCALE] * (a @ b)
-    return weights

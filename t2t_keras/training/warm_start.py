@@ -17,10 +17,10 @@ from t2t_keras.training.checkpoints import (
     WEIGHTS,
     assign_weights,
     different_hparams_error,
+    name_in,
     weights_of,
 )
 from t2t_keras.training.run_config import RunConfig
-from t2t_keras.training.trained_parts import name_in
 
 # Hyperparameters that change the meaning of weights, but not their shapes.
 _MEANING_HPARAMS = (

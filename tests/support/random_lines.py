@@ -59,7 +59,7 @@ def check(count: int, seed: int, folder: Path) -> dict[str, int]:
             text = decoded(line, "dev.en", number)
             check_lines([text])
             config = DecodeConfig(max_input_length=64, split_long=number % 2 == 0)
-            actual = lines.Line(text)
+            actual = lines.Line(text, text)
             reader = SimpleNamespace(tokenizer=tokenizer, config=config, problem=problem)
             lines.encode_lines([actual], reader)
             assert all(len(part.ids) <= 64 for part in actual.parts)

@@ -30,7 +30,7 @@ from t2t_keras.workbench.markup.segments import (
     join_markup,
 )
 from t2t_keras.workbench.markup.translated import TranslatedSentence
-from t2t_keras.workbench.placeholders.stage import PlaceholderStage, has_symbols
+from t2t_keras.workbench.placeholders.stage import PlaceholderStage
 from t2t_keras.workbench.placeholders.symbols import Shield
 from t2t_keras.workbench.terms.glossary import positions_with_hints, without_hints
 
@@ -86,7 +86,7 @@ def translate_markup(
     jobs = [_MarkupJob(parse(text), split) for text in texts]
     # Always check placeholders, whatever the settings are.
     stages = (stage for stage in translator.stages if not isinstance(stage, PlaceholderStage))
-    placeholders = PlaceholderStage(has_symbols(translator.problem))
+    placeholders = PlaceholderStage(PlaceholderStage.name in translator.problem.pair_transforms)
     translator = translator.with_stages(placeholders, *stages)
     translations: list[Translation] = []
     first_number = 0
@@ -174,7 +174,8 @@ def _translate_jobs(
     for sentence, segment in (pair for job in jobs for pair in job.sentences):
         shield_step = placeholders.prepare(normalized(sentence.text), sentence.kept_texts)
         prepared_line = prepare_line(shield_step.text, translator.stages[1:])
-        line = Line(sentence.text, [shield_step, *prepared_line.steps])
+        steps = [shield_step, *prepared_line.steps]
+        line = Line(sentence.text, prepared_line.text, steps)
         shield = shield_step.shield
         items.append(_Item(_with_symbols(sentence, shield), segment, shield, line))
     lines = [item.line for item in items]

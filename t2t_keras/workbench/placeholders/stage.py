@@ -296,12 +296,7 @@ class PlaceholderStage(LineStage):
             )
 
 
-def has_symbols(problem: Problem) -> bool:
-    """Returns whether models of a problem see symbols for placeholders."""
-    return "placeholders" in problem.pair_transforms
-
-
 def placeholders(config: DecodeConfig, problem: Problem) -> PlaceholderStage | None:
     """Keeps placeholders (%s, {name}) by symbols, or with --check_placeholders by repair."""
-    symbols, check = has_symbols(problem), config.check_placeholders
+    symbols, check = PlaceholderStage.name in problem.pair_transforms, config.check_placeholders
     return PlaceholderStage(symbols, check) if symbols or check else None
