@@ -121,7 +121,7 @@ class OnlineAugmentation:
                 line_seeds = [f"{seeds[i]} {SIDES[side]}" for i in indices]
                 encoded = self._samplers[side].sample(lines, line_seeds)
             else:
-                encoded = self._tokenizers[side].encode(lines)
+                encoded = self._tokenizers[side].encode_corpus(lines)
             for i, ids in zip(indices, encoded, strict=True):
                 rows[i] = ids
         lengths = np.array([list(map(len, pair)) for pair in zip(*sides, strict=True)], np.int32)

@@ -123,8 +123,8 @@ def encode_chunk(
         _filter_text(pairs, problem, chunk.languages or problem.languages(), duplicates)
     front = f"{chunk.prefix} " if chunk.prefix else ""
     prepared = [problem.prepare_pair(*pair) for pair in pairs.texts]
-    sources = tokenizer.source.encode([front + source for source, _ in prepared])
-    targets = tokenizer.encode([target for _, target in prepared])
+    sources = tokenizer.source.encode_corpus([front + source for source, _ in prepared])
+    targets = tokenizer.encode_corpus([target for _, target in prepared])
     if is_train:
         sources, targets = _filter_lengths(pairs, problem, sources, targets)
     record = {

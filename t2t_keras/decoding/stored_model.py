@@ -58,9 +58,9 @@ class StoredModel(abc.ABC):
         """The `identity` of its checkpoint; None = unknown."""
 
     @property
-    @abc.abstractmethod
     def defaults(self) -> Mapping[str, Any]:
         """Decoding settings that apply unless the user gives others."""
+        return self.run_config.problem.decoding_defaults
 
     @property
     def name(self) -> str:
@@ -120,11 +120,6 @@ class StoredRun(StoredModel):
     def checkpoint_identity(self) -> dict[str, Any]:
         """See `StoredModel`."""
         return identity(self.model_path)
-
-    @property
-    def defaults(self) -> Mapping[str, Any]:
-        """See `StoredModel`."""
-        return self.run_config.problem.decoding_defaults
 
     def files(self) -> list[Path]:
         """See `StoredModel`."""

@@ -60,6 +60,8 @@ class LookedUpPieces(SentencePieceTokenizer):
             for pieces in self._splitter.encode(list(lines), out_type=str, num_threads=1)
         ]
 
+    encode_corpus = Tokenizer.encode_corpus
+
     @functools.cached_property
     def segmentation_model(self) -> bytes:
         """See `SentencePieceTokenizer`."""

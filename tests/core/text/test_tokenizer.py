@@ -229,8 +229,8 @@ def test_ids_are_the_library_s_whatever_the_model(monkeypatch, options, independ
     assert independent in (None, tokenizer.words_are_independent)
     reference = sentencepiece.SentencePieceProcessor(model_proto=model)
     expected = reference.encode(NUMBERED * 20 + SPACES, add_eos=True)
-    encoded = tokenizer.encode(NUMBERED * 20 + SPACES)
-    assert [ids.tolist() for ids in encoded] == expected
+    for encode in (tokenizer.encode, tokenizer.encode_corpus):
+        assert [ids.tolist() for ids in encode(NUMBERED * 20 + SPACES)] == expected
 
 
 def test_pieces_are_spelled_by_a_model_that_drops_spaces():
