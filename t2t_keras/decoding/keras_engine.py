@@ -85,7 +85,7 @@ class KerasEngine(Engine):
         self.batches_at_once = batches_at_once(config, bool(tf.config.get_visible_devices("GPU")))
         self.config = config
         self.search = Search(ensemble, config, constraints)
-        self.single_sentence_search = None
+        self.single_sentence_search: BackgroundXlaSearch | None = None
         if config.xla_for_one and not config.xla:
             self.single_sentence_search = BackgroundXlaSearch(ensemble, config, constraints)
         # One graph per function, for all shapes, so that no graph computes the result of another.

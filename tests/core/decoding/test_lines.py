@@ -13,7 +13,13 @@ from words import Words
 from t2t_keras.data.problem import Problem
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.line_job import resolve_outputs, run_line_job
-from t2t_keras.decoding.lines import Line, check_lengths, check_lines, encode_lines, encode_pairs
+from t2t_keras.decoding.lines import (
+    check_lengths,
+    check_lines,
+    encode_lines,
+    encode_pairs,
+    prepare_line,
+)
 
 LINES, MOST = 400, 40
 
@@ -34,7 +40,7 @@ def lines():
 def read(lines, tokenizer, most, split_long, problem=None):
     config = DecodeConfig(max_input_length=most, split_long=split_long)
     reader = SimpleNamespace(tokenizer=tokenizer, config=config, problem=problem or Problem())
-    read = list(map(Line, lines))
+    read = [prepare_line(line, ()) for line in lines]
     encode_lines(read, reader)
     return read
 
