@@ -258,6 +258,7 @@ class Translator:
             self._rank_and_mend(parts, num_stages)
 
     def _rank_and_mend(self, parts: Sequence[Part], num_stages: int | None) -> None:
+        """Moves the hypotheses without faults to the front, and lets stages mend the others."""
         faulty_parts = [part for part in parts if any(part.costs(1)[0])]
         if faulty_parts and (engine := self.engine.with_all_hypotheses()) is not self.engine:
             # Search again only if needed, as the engine may have to compile another search.
