@@ -190,7 +190,7 @@ def decode_config(
     """
     if isinstance(changes, DecodeConfig):
         return changes
-    default_config = dataclasses.replace(DecodeConfig(), **defaults or {})
+    default_config = DecodeConfig(**(defaults or {}))
     config = settings.override(default_config, changes, noun="decoding setting", new_names=_RENAMED)
     ignored_names = [
         name

@@ -380,7 +380,9 @@ class Ensemble:
         for model in self.models:
             memory, memory_mask = model.encode(source, layout, training=False)
             cache = model.start_cache(memory, memory_mask, block_size, beam_size, layout)
-            caches.append(Cache(cache, *map(cache.pop, ("past", "recent", "projection"))))
+            past, recent = cache.pop("past"), cache.pop("recent")
+            caches.append(Cache(cache, past, recent, shared=cache.pop("projection")))
+        # Each field lists its values for all models.
         return Cache(*map(list, zip(*caches, strict=True)))
 
     def step(

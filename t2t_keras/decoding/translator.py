@@ -210,12 +210,9 @@ class Translator:
           UserError: as `translate`.
         """
         check_not_string(lines)
-        lines = iter(lines)
-        prefixes = None if prefixes is None else iter(prefixes)
+        lines, later_prefixes = iter(lines), iter(() if prefixes is None else prefixes)
         while chunk := list(itertools.islice(lines, self.config.lines_at_once)):
-            chunk_prefixes = list(
-                itertools.islice(() if prefixes is None else prefixes, len(chunk))
-            )
+            chunk_prefixes = list(itertools.islice(later_prefixes, len(chunk)))
             if prefixes is not None and len(chunk_prefixes) < len(chunk):
                 raise UserError(
                     f"Got {first_number + len(chunk_prefixes)} prefixes for at least "
