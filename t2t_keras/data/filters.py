@@ -25,6 +25,7 @@ from t2t_keras.environment import installed_versions
 from t2t_keras.errors import UserError, missing_package, suggest
 from t2t_keras.registry import FILTERS
 from t2t_keras.text.files import is_blank, normalized, read_lines
+from t2t_keras.text.formats import main_language
 
 BUILT_IN_FILTERS = ("duplicates", "identical", "language", "length_ratio")
 
@@ -49,7 +50,7 @@ def check_filters(names: Sequence[str], languages: Iterable[str]) -> None:
             )
     if "language" in names:
         known_languages = _identifier().labels
-        for code in map(_base_language, languages):
+        for code in map(main_language, languages):
             if code not in known_languages:
                 raise UserError(
                     f"filters=language does not know the language '{code}'. It knows "
@@ -65,7 +66,7 @@ def data_versions(filters: Sequence[str]) -> dict[str, str]:
 
 def in_other_language(lines: Iterable[str], language: str) -> list[bool]:
     """Returns for each line whether it is not in `language`; False if uncertain, as for names."""
-    expected = _base_language(language)
+    expected = main_language(language)
     guesses = (_identifier().classify(line[:_SAMPLE_CHARACTERS]) for line in lines)
     return [code != expected and confidence >= _MIN_CONFIDENCE for code, confidence in guesses]
 
@@ -89,7 +90,7 @@ def check_direction(chunks: Iterable[Chunk], languages: tuple[str, str]) -> None
     for corpus, corpus_chunks in corpora.items():
         # Sample the middle chunk, as the last one may be short.
         chunk = corpus_chunks[(len(corpus_chunks) - 1) // 2]
-        source, target = map(_base_language, chunk.languages or languages)
+        source, target = map(main_language, chunk.languages or languages)
         if not _can_tell_apart(source, target):
             continue
         pairs = list(chunk.pairs(0, 1 + chunk.count // _SAMPLE_LINES))
@@ -111,7 +112,7 @@ def check_language(file: Path, count: int, language: str, other: str) -> None:
     Raises:
       UserError: most lines of the sample are in the other language.
     """
-    language, other = _base_language(language), _base_language(other)
+    language, other = main_language(language), main_language(other)
     if not _can_tell_apart(language, other):
         return
     lines = itertools.islice(read_lines(file), 0, None, 1 + count // _SAMPLE_LINES)
@@ -135,10 +136,6 @@ def _mostly_in(language: str, lines: Iterable[str]) -> bool:
     samples = [line[:_SAMPLE_CHARACTERS] for line in lines if not is_blank(line)]
     matches = sum(_identifier().classify(line)[0] == language for line in samples)
     return len(samples) >= _MIN_LINES and matches > len(samples) / 2
-
-
-def _base_language(code: str) -> str:
-    return code.replace("_", "-").split("-")[0].lower()
 
 
 @functools.cache

@@ -281,3 +281,8 @@ def value_for_language(values: Mapping[str, Any], language: str) -> Any:
 def normalized_language(language: str) -> str:
     """Returns a language code in the form "en-gb"."""
     return language.lower().replace("_", "-")
+
+
+def main_language(code: str) -> str:
+    """Returns the language of a code without region and script: "en" of "en-GB"."""
+    return re.split(r"[-_@.]", code.lower())[0]

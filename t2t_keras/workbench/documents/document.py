@@ -14,6 +14,7 @@ from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError, missing_package, suggest
 from t2t_keras.io.files import check_outputs, write_atomically
 from t2t_keras.text.files import MAX_LINE_BYTES, reading, replace_spans
+from t2t_keras.text.formats import main_language
 
 _MATCH_KINDS = ("machine", "exact")
 # Real documents have fewer; more would exhaust the memory.
@@ -218,11 +219,6 @@ def resolve_languages(
                 code="other_language",
             )
     return declared[0] or expected[0], declared[1] or expected[1]
-
-
-def main_language(code: str) -> str:
-    """Returns the language of a code without region and script: "en" of "en-GB"."""
-    return re.split(r"[-_@.]", code.lower())[0]
 
 
 class Text(NamedTuple):

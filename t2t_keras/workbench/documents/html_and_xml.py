@@ -8,12 +8,12 @@ from pathlib import Path
 from xml.sax.saxutils import escape, unescape
 
 from t2t_keras.text.files import has_letters
+from t2t_keras.text.formats import main_language
 from t2t_keras.workbench.documents.document import (
     SpanDocument,
     Unit,
     decode_file,
     format_of,
-    main_language,
 )
 from t2t_keras.workbench.documents.inline_codes import codes_in, is_protected
 from t2t_keras.workbench.documents.layout import has_wide_space, unwrap_markup

@@ -17,14 +17,13 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.files import check_outputs, check_parent
 from t2t_keras.io.terminal import LineProgress, print_beside_bar, printable
 from t2t_keras.text.files import has_letters, normalized, reading
-from t2t_keras.text.formats import translation_units
+from t2t_keras.text.formats import main_language, translation_units
 from t2t_keras.workbench.documents.document import (
     EXTENSIONS,
     Document,
     Piece,
     Suggestion,
     Unit,
-    main_language,
     read_document,
     report_missing_package,
     translated_name,

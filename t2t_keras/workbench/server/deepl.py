@@ -9,6 +9,7 @@ from typing import Any
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
+from t2t_keras.text.formats import main_language
 from t2t_keras.workbench.documents import translated_name
 from t2t_keras.workbench.server.endpoints import Call, Endpoint
 from t2t_keras.workbench.server.files import TranslatedFile
@@ -54,7 +55,7 @@ async def list_languages(call: Call) -> list[dict[str, Any]]:
     models = call.context.service.models
     if call.parameters.choice("type", ("source", "target"), "source") == "source":
         # List no variants, as clients do not send them.
-        codes = {source.partition("-")[0] for source, _ in models}
+        codes = {main_language(source) for source, _ in models}
         return [{"language": code.upper(), "name": language_name(code)} for code in sorted(codes)]
     codes = {code for _, target in models for code in _TARGET_VARIANTS.get(target, (target,))}
     return [
@@ -105,7 +106,7 @@ async def translate(call: Call) -> dict[str, Any]:
     return {
         "translations": [
             {
-                "detected_source_language": source.partition("-")[0].upper(),
+                "detected_source_language": main_language(source).upper(),
                 "text": translation.text,
             }
             | ({"billed_characters": len(text)} if shows_billed else {})

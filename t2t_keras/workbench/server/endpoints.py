@@ -13,13 +13,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from t2t_keras.errors import UserError
+from t2t_keras.text.formats import main_language
 from t2t_keras.workbench.server.access import ANYONE, Access, Client, network_of
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.files import TranslatedFiles
 from t2t_keras.workbench.server.glossaries import Glossaries
 from t2t_keras.workbench.server.languages import (
     DetectedLanguage,
-    base_language,
     canonical_code,
     detect,
     language_name,
@@ -148,7 +148,7 @@ class Context:
         if pair := nearest_pair(source, target, self.service.models):
             return pair
         if may_be_same and (
-            target in (source, base_language(source)) or target.startswith(f"{source}-")
+            target in (source, main_language(source)) or target.startswith(f"{source}-")
         ):
             return source, source
         raise ApiError(
@@ -177,7 +177,7 @@ class Context:
         """
         candidates = await self.detect(texts, text_format)
         best, served, target = candidates[0], self.service.models, canonical_code(target)
-        if not best.confidence and base_language(best.language) != base_language(target):
+        if not best.confidence and main_language(best.language) != main_language(target):
             candidates = [best, *(DetectedLanguage(source, 0.0) for source, _ in sorted(served))]
         elif not 0 < best.confidence < _MIN_CONFIDENCE:
             return best

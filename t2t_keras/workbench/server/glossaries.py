@@ -15,7 +15,8 @@ from typing import Any
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import read_json, write_json
 from t2t_keras.text.files import is_blank, normalized, split_lines, trimmed
-from t2t_keras.workbench.server.languages import base_language, canonical_code
+from t2t_keras.text.formats import main_language
+from t2t_keras.workbench.server.languages import canonical_code
 from t2t_keras.workbench.server.requests import ApiError
 from t2t_keras.workbench.terms.glossary import Glossary
 
@@ -204,7 +205,7 @@ def find_dictionary(glossary: StoredGlossary, pair: Pair) -> Terms:
 
 def glossary_pair(source: str, target: str) -> Pair:
     """Returns the languages of a dictionary: canonical codes without variants."""
-    return base_language(canonical_code(source)), base_language(canonical_code(target))
+    return main_language(canonical_code(source)), main_language(canonical_code(target))
 
 
 def _size(dictionaries: Mapping[Pair, Terms]) -> int:

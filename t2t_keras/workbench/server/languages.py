@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from t2t_keras.errors import UserError, missing_package
 from t2t_keras.text.files import normalized
+from t2t_keras.text.formats import main_language
 from t2t_keras.workbench.markup.reading import read_fragment
 
 if TYPE_CHECKING:
@@ -86,11 +87,6 @@ def parse_pair(text: str) -> tuple[str, str]:
     return match[1], match[2]
 
 
-def base_language(code: str) -> str:
-    """Returns a language code without its variant: pt for pt-BR."""
-    return code.partition("-")[0]
-
-
 def nearest_code(requested: str, known: Iterable[str]) -> str:
     """Returns the known code that matches best; "" = none.
 
@@ -113,7 +109,7 @@ def _distance(requested: str, code: str) -> int | None:
     requested_subtags, served = _subtags(requested), _subtags(code)
     if served.language != requested_subtags.language:
         return None
-    if base_language(code) == code:
+    if main_language(code) == code:
         return 2
     if served.script == requested_subtags.script:
         if (
@@ -123,7 +119,7 @@ def _distance(requested: str, code: str) -> int | None:
             return 1
         if requested_subtags.script:
             return 3  # A region matters only because it implies a script.
-    return 4 if base_language(requested) == requested else None
+    return 4 if main_language(requested) == requested else None
 
 
 class _Subtags(NamedTuple):
@@ -210,7 +206,7 @@ def _visible_texts(texts: Sequence[str], format: str) -> Iterator[str]:  # noqa:
 
 def _langid_label(code: str) -> str:
     """Returns py3langid's code for a language."""
-    base = base_language(code)
+    base = main_language(code)
     return "no" if base == "nb" else base
 
 

@@ -18,9 +18,10 @@ from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import SAFETENSORS, check_regular, not_a_run
 from t2t_keras.registry import ENGINES
+from t2t_keras.text.formats import main_language
 from t2t_keras.training.run_config import RunConfig
 from t2t_keras.workbench.server.batching import Batch, EngineInTurns
-from t2t_keras.workbench.server.languages import base_language, parse_pair
+from t2t_keras.workbench.server.languages import parse_pair
 
 Result = TypeVar("Result")
 
@@ -181,8 +182,8 @@ def _set_or_check_languages(translator: Translator, origin: ModelSource) -> None
         translator.problem = dataclasses.replace(problem, target_language=origin.target)
         return
     languages = problem.languages()
-    if all(languages) and tuple(map(base_language, languages)) != tuple(
-        map(base_language, origin.pair)
+    if all(languages) and tuple(map(main_language, languages)) != tuple(
+        map(main_language, origin.pair)
     ):
         raise UserError(
             f"{origin.path} translates from {languages[0]} to {languages[1]}: expected a model for "

@@ -13,12 +13,12 @@ from t2t_keras.decoding.translation import Translation, one_line
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import has_letters
+from t2t_keras.text.formats import main_language
 from t2t_keras.text.sentences import join_sentences, sentence_splitter
 from t2t_keras.workbench.markup.reading import read_fragment
 from t2t_keras.workbench.markup.translator import MarkupTranslator, translate_markup
 from t2t_keras.workbench.server.batching import Batch, Batcher
 from t2t_keras.workbench.server.config import ServerConfig
-from t2t_keras.workbench.server.languages import base_language
 from t2t_keras.workbench.server.models import BATCHES_AT_ONCE, ModelSource, ServedModel, Watcher
 from t2t_keras.workbench.server.requests import Budget, in_own_thread
 from t2t_keras.workbench.terms.glossary import Glossary
@@ -298,7 +298,7 @@ class TranslationService:
         """Returns the sentence splitter of a language; None = lines stay whole."""
         if not self._config.split_sentences:
             return None
-        return sentence_splitter(base_language(language))
+        return sentence_splitter(main_language(language))
 
     @property
     def max_alternatives(self) -> int:
