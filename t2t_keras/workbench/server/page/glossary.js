@@ -5,7 +5,7 @@ import { nameOf, pair } from "./languages.js";
 import { around, at, download, element, memory, state, tell } from "./state.js";
 import { strings } from "./strings.js";
 
-const FIELDS = [strings.term, strings.translation, strings.note];
+const HEADS = ["term-head", "translation-head", "note-head"];
 
 /** @param {string[]} row */
 const isBlank = (row) => row.every((cell) => !cell.trim());
@@ -44,11 +44,11 @@ export function drawTerms() {
 
 function makeRow(row = ["", "", ""]) {
   const languages = pair();
-  const inputs = FIELDS.map((field, index) =>
+  const inputs = HEADS.map((head, index) =>
     element("input", {
       value: row[index] ?? "",
-      placeholder: field,
-      ariaLabel: field,
+      placeholder: at(head).textContent,
+      ariaLabel: at(head).textContent,
       lang: [languages?.source, languages?.target][index] ?? "",
       dir: "auto",
     }),

@@ -8,7 +8,7 @@ import { drawTerms, exportTerms, importTerms, listenToTerms } from "./glossary.j
 import { chooseLanguages, drawLanguages, swap } from "./languages.js";
 import { ask, listenToTrouble, showTrouble } from "./server.js";
 import { at, element, memory, state } from "./state.js";
-import { fillStrings, strings } from "./strings.js";
+import { strings, translatePage } from "./strings.js";
 import { forget, schedule, translate, unknownLines } from "./translation.js";
 import {
   draw,
@@ -179,7 +179,7 @@ async function connect() {
   }
 }
 
-fillStrings();
+translatePage();
 chooseTheme(memory.get("theme")); // Before anything is painted.
 shade(memory.get("shading", true));
 listen();

@@ -1,5 +1,6 @@
 // @ts-check
-// All texts of the page, in English and German. The browser's preferred languages decide.
+// The texts of scripts in English and German, and the German texts of index.html, which is in
+// English. The browser's preferred languages decide.
 
 /** @type {(value: number) => string} */
 const format = (value) => value.toLocaleString(language);
@@ -11,42 +12,6 @@ const withNoun = (count, one, many) => `${format(count)} ${count === 1 ? one : m
 const quoteAll = (words, open, close) => words.map((word) => open + word + close).join(" ");
 
 const english = {
-  // Texts of elements, named in index.html.
-  title: "Translate",
-  apiKey: "API key",
-  darkTheme: "Dark theme",
-  lightOrDark: "Light or dark",
-  tryAgain: "Try again",
-  translateFrom: "Translate from",
-  translateInto: "Translate into",
-  swapLanguages: "Swap the languages",
-  text: "Text",
-  textToTranslate: "Text to translate",
-  typeText: "Type or paste text",
-  clear: "Clear",
-  translation: "Translation",
-  wordsOfTranslation: "Words of the translation: Enter shows alternatives",
-  copy: "Copy",
-  shadeWords: "Shade words by confidence",
-  under90: "under 90\u00a0%",
-  under70: "under 70\u00a0%",
-  under40: "under 40\u00a0%",
-  chooseWord: "Choose a word to see alternatives.",
-  glossary: "Glossary",
-  term: "Term",
-  note: "Note",
-  remove: "Remove",
-  importTsv: "Import TSV",
-  exportTsv: "Export TSV",
-  glossaryToImport: "Glossary to import",
-  files: "Files",
-  chooseFiles: "Choose files",
-  filesToTranslate: "Files to translate",
-  orDropFiles: "or drop them anywhere on this page.",
-  privacy: "Text and files go to this server, and nowhere else.",
-  alternatives: "Alternatives",
-  dropFiles: "Drop files to translate them",
-
   // Languages.
   detectLanguage: "Detect language",
   detected: (/** @type {string} */ name) => `${name} (detected)`,
@@ -64,6 +29,7 @@ const english = {
     `${withNoun(count, "character", "characters")} over the limit of ${format(limit)}`,
   sure: (/** @type {number} */ percent) => `${percent} % sure`,
   from: (/** @type {string} */ words) => `from ${words}`,
+  copy: "Copy",
   copied: "Copied",
   notCopied: "Not copied",
 
@@ -123,41 +89,6 @@ const english = {
 
 /** @type {typeof english} */
 const german = {
-  title: "Übersetzen",
-  apiKey: "API-Schlüssel",
-  darkTheme: "Dunkles Design",
-  lightOrDark: "Hell oder dunkel",
-  tryAgain: "Erneut versuchen",
-  translateFrom: "Ausgangssprache",
-  translateInto: "Zielsprache",
-  swapLanguages: "Sprachen tauschen",
-  text: "Text",
-  textToTranslate: "Zu übersetzender Text",
-  typeText: "Text eingeben oder einfügen",
-  clear: "Löschen",
-  translation: "Übersetzung",
-  wordsOfTranslation: "Wörter der Übersetzung: Eingabetaste zeigt Alternativen",
-  copy: "Kopieren",
-  shadeWords: "Unsichere Wörter färben",
-  under90: "unter 90\u00a0%",
-  under70: "unter 70\u00a0%",
-  under40: "unter 40\u00a0%",
-  chooseWord: "Ein Wort anklicken, um Alternativen zu sehen.",
-  glossary: "Glossar",
-  term: "Begriff",
-  note: "Notiz",
-  remove: "Entfernen",
-  importTsv: "TSV importieren",
-  exportTsv: "TSV exportieren",
-  glossaryToImport: "Zu importierendes Glossar",
-  files: "Dateien",
-  chooseFiles: "Dateien auswählen",
-  filesToTranslate: "Zu übersetzende Dateien",
-  orDropFiles: "oder irgendwo auf dieser Seite ablegen.",
-  privacy: "Texte und Dateien gehen nur an diesen Server.",
-  alternatives: "Alternativen",
-  dropFiles: "Dateien hier ablegen, um sie zu übersetzen",
-
   detectLanguage: "Sprache erkennen",
   detected: (name) => `${name} (erkannt)`,
   notRecognised: "Die Sprache des Textes wurde nicht erkannt. Bitte auswählen.",
@@ -171,6 +102,7 @@ const german = {
   charactersOver: (count, limit) => `${format(count)} Zeichen über der Grenze von ${format(limit)}`,
   sure: (percent) => `zu ${percent} % sicher`,
   from: (words) => `aus ${words}`,
+  copy: "Kopieren",
   copied: "Kopiert",
   notCopied: "Nicht kopiert",
 
@@ -219,7 +151,48 @@ const german = {
   pageFailed: (reason) => `Fehler dieser Seite: ${reason}`,
 };
 
-const TABLES = { en: english, de: german };
+/**
+ * German for the texts of index.html.
+ *
+ * @type {Record<string, string>}
+ */
+const germanPage = {
+  Translate: "Übersetzen",
+  "API key": "API-Schlüssel",
+  "Dark theme": "Dunkles Design",
+  "Light or dark": "Hell oder dunkel",
+  "Try again": "Erneut versuchen",
+  "Translate from": "Ausgangssprache",
+  "Translate into": "Zielsprache",
+  "Swap the languages": "Sprachen tauschen",
+  "Text to translate": "Zu übersetzender Text",
+  "Type or paste text": "Text eingeben oder einfügen",
+  Clear: "Löschen",
+  Translation: "Übersetzung",
+  "Words of the translation: Enter shows alternatives":
+    "Wörter der Übersetzung: Eingabetaste zeigt Alternativen",
+  Copy: "Kopieren",
+  "Shade words by confidence": "Unsichere Wörter färben",
+  "under 90\u00a0%": "unter 90\u00a0%",
+  "under 70\u00a0%": "unter 70\u00a0%",
+  "under 40\u00a0%": "unter 40\u00a0%",
+  "Choose a word to see alternatives.": "Ein Wort anklicken, um Alternativen zu sehen.",
+  Glossary: "Glossar",
+  Term: "Begriff",
+  Note: "Notiz",
+  Remove: "Entfernen",
+  "Import TSV": "TSV importieren",
+  "Export TSV": "TSV exportieren",
+  "Glossary to import": "Zu importierendes Glossar",
+  Files: "Dateien",
+  "Choose files": "Dateien auswählen",
+  "Files to translate": "Zu übersetzende Dateien",
+  "or drop them anywhere on this page.": "oder irgendwo auf dieser Seite ablegen.",
+  "Text and files go to this server, and nowhere else.":
+    "Texte und Dateien gehen nur an diesen Server.",
+  Alternatives: "Alternativen",
+  "Drop files to translate them": "Dateien hier ablegen, um sie zu übersetzen",
+};
 
 /** The language of the page: the browser's first preferred language that has a table. */
 export const language =
@@ -227,7 +200,7 @@ export const language =
     .map((code) => code.split("-")[0])
     .find((code) => code === "en" || code === "de") ?? "en";
 
-export const strings = language === "de" ? TABLES.de : TABLES.en;
+export const strings = language === "de" ? german : english;
 
 /**
  * Returns a language's name: the server's on an English page, else the browser's if it has one.
@@ -245,24 +218,18 @@ export function languageName(code, serverName) {
   }
 }
 
-/** Attributes of index.html that name a text, and the attributes that show it. */
-const SHOWN_ATTRIBUTES = {
-  "data-label": "aria-label",
-  "data-tip": "title",
-  "data-hint": "placeholder",
-  "data-empty-text": "data-empty",
-};
+const SHOWN_ATTRIBUTES = ["aria-label", "title", "placeholder", "data-empty"];
 
-/** Writes texts into the elements that name them. */
-export function fillStrings() {
-  const table = /** @type {Record<string, any>} */ (strings);
-  const textOf = (/** @type {Element} */ node, /** @type {string} */ attribute) =>
-    table[/** @type {string} */ (node.getAttribute(attribute))];
+/** Translates the texts of index.html, which are in English. */
+export function translatePage() {
   document.documentElement.lang = language;
-  document.title = strings.title;
-  for (const node of document.querySelectorAll("[data-text]"))
-    node.textContent = textOf(node, "data-text");
-  for (const [attribute, shown] of Object.entries(SHOWN_ATTRIBUTES))
-    for (const node of document.querySelectorAll(`[${attribute}]`))
-      node.setAttribute(shown, textOf(node, attribute));
+  if (language === "en") return;
+  for (const node of document.querySelectorAll("*")) {
+    for (const attribute of SHOWN_ATTRIBUTES) {
+      const text = germanPage[node.getAttribute(attribute) ?? ""];
+      if (text) node.setAttribute(attribute, text);
+    }
+    const text = node.childElementCount ? "" : germanPage[node.textContent ?? ""];
+    if (text) node.textContent = text;
+  }
 }
