@@ -28,8 +28,10 @@ def chromium():
     if not path:
         pytest.skip(NEEDED)
     as_root = ["--no-sandbox"] * (os.geteuid() == 0)
+    # Chromium would run two pages more for the address bar that no window here shows.
+    no_bar = "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup"
     with playwright.sync_playwright() as running:
-        arguments = ["--disable-gpu", "--disable-dev-shm-usage", *as_root]
+        arguments = ["--disable-gpu", "--disable-dev-shm-usage", no_bar, *as_root]
         browser = running.chromium.launch(executable_path=path, args=arguments)
         yield Browser(browser)
         browser.close()
@@ -41,9 +43,9 @@ class Browser:
     def __init__(self, browser):
         self._browser, self._free = browser, collections.defaultdict(list)
 
-    def take(self, width, scheme, locale):
-        """Returns a tab, of a phone if it is narrow."""
-        kind = is_phone, _ = width < 600, locale
+    def take(self, width, scheme, locale, has_clock):
+        """Returns a tab, of a phone if it is narrow; its clock can be moved if it has one."""
+        kind = is_phone, *_ = width < 600, locale, has_clock
         if self._free[kind]:
             tab = self._free[kind].pop()
         else:
@@ -51,19 +53,24 @@ class Browser:
                 is_mobile=is_phone, has_touch=is_phone, locale=locale
             )
             context.grant_permissions(["clipboard-read", "clipboard-write"])
-            context.add_init_script(_SHORT_PAUSES)
             tab = context.new_page()
+            if has_clock:
+                tab.clock.install()
+            else:
+                context.add_init_script(_SHORT_PAUSES)
         tab.set_viewport_size({"width": width, "height": 900})
         tab.emulate_media(color_scheme=scheme)
         return tab
 
-    def give_back(self, tab, width, locale):
+    def give_back(self, tab, width, locale, has_clock):
         """Takes a tab for later tests, which find nothing of this one in it."""
         tab.unroute_all()
+        if has_clock:
+            tab.clock.resume()
         tab.evaluate("localStorage.clear()")
         tab.goto("about:blank")
         tab.mouse.move(0, 0)
-        self._free[width < 600, locale].append(tab)
+        self._free[width < 600, locale, has_clock].append(tab)
 
 
 class Tab:
@@ -71,12 +78,12 @@ class Tab:
 
     Attributes:
       tab: Playwright's page.
+      clock: to be moved, if the page was opened with one.
       messages: what the browser has logged.
-      has_clock: the clock is no longer the browser's own.
     """
 
     def __init__(self, tab):
-        self.tab, self.messages, self.has_clock = tab, [], False
+        self.tab, self.clock, self.messages = tab, tab.clock, []
         self._listeners = []
         self.on("console", lambda message: self.messages.append(message.text))
         self.on("pageerror", lambda error: self.messages.append(str(error)))
@@ -94,14 +101,6 @@ class Tab:
         """Calls no listener any more."""
         for event, call in self._listeners:
             self.tab.remove_listener(event, call)
-
-    @property
-    def clock(self):
-        """The page's clock, to be moved."""
-        if not self.has_clock:
-            self.has_clock = True
-            self.tab.clock.install()
-        return self.tab.clock
 
     def stop_clock(self):
         """Lets no time pass but what the test makes pass."""
@@ -150,7 +149,7 @@ class Tab:
 
 @contextlib.contextmanager
 def opening(browser, address, kind=Tab):
-    """Gives open_page(width, scheme, locale): the page at an address.
+    """Gives open_page(width, scheme, locale, has_clock): the page at an address.
 
     At the end, nothing went wrong. The page has asked for nothing but what is at its address, which
     may be a server's.
@@ -158,20 +157,14 @@ def opening(browser, address, kind=Tab):
     urls, opened = set(), []
     with contextlib.ExitStack() as tabs:
 
-        def open_page(width=1000, scheme="light", locale="en-US"):
-            page = kind(browser.take(width, scheme, locale))
-            tabs.callback(give_back, page, width, locale)
+        def open_page(width=1000, scheme="light", locale="en-US", has_clock=False):
+            page = kind(browser.take(width, scheme, locale, has_clock))
+            tabs.callback(browser.give_back, page.tab, width, locale, has_clock)
+            tabs.callback(page.close)
             page.on("request", lambda request: urls.add(request.url))
             opened.append(page)
             page.tab.goto(address)
             return page
-
-        def give_back(page, width, locale):
-            page.close()
-            if page.has_clock:
-                page.tab.context.close()
-            else:
-                browser.give_back(page.tab, width, locale)
 
         yield open_page
         assert [message for page in opened for message in page.messages] == []

@@ -77,11 +77,11 @@ class Page(Tab):
 
 @pytest.fixture
 def open_page(browser, server):
-    """open_page(width, scheme): the page; at the end, nothing went wrong that was not forgiven."""
+    """open_page(...), as of `opening`; nothing went wrong at the end that was not forgiven."""
     with opening(browser, server.address, Page) as open_in_browser:
 
-        def open_page(width=1000, scheme="light", locale="en-US"):
-            page = open_in_browser(width, scheme, locale)
+        def open_page(*arguments, **options):
+            page = open_in_browser(*arguments, **options)
             page.until_ready()
             return page
 

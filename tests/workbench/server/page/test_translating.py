@@ -18,7 +18,7 @@ def paste(page, text):
 
 
 def test_text_is_translated_while_it_is_typed(open_page, server):
-    page = open_page()
+    page = open_page(has_clock=True)
     page.stop_clock()
     page.one("#source").type("the house\n\nthe red book")
     page.clock.run_for(250)
@@ -150,7 +150,7 @@ def test_the_language_is_detected(open_page, server, wait):
 
 def test_too_long_a_text_is_not_sent(open_page, server, wait):
     server.settings["charLimit"] = 1_012
-    page = open_page()
+    page = open_page(has_clock=True)
     page.stop_clock()
     paste(page, "a" * 1_000 + " the house 😀")
     page.clock.run_for(250)
@@ -164,8 +164,7 @@ def test_too_long_a_text_is_not_sent(open_page, server, wait):
 
 
 def test_the_translation_is_copied(open_page, server, wait):
-    page = open_page()
-    page.clock.resume()
+    page = open_page(has_clock=True)
     for word in ("red", "small"):
         paste(page, f"the house\n{word}")
         page.one("#copy").click()  # What is awaited is copied too.
@@ -195,7 +194,7 @@ def test_a_text_that_was_cleared_can_be_had_again(open_page):
 
 
 def test_refusals_are_told_in_plain_words(open_page, server):
-    page = open_page()
+    page = open_page(has_clock=True)
     page.stop_clock()
     for status, answer, shown in (
         (400, {"error": "Term 1: the target is blank"}, "Term 1: the target is blank."),
@@ -242,8 +241,7 @@ def test_answers_that_are_none_are_told(open_page):
 
 
 def test_a_server_that_is_away_is_told_and_asked_again(open_page, server, wait):
-    page = open_page()
-    page.clock.resume()
+    page = open_page(has_clock=True)
     tries = []
     page.tab.route("**/page/translate", lambda route: tries.append(route.abort()))
     page.write("the house")
@@ -269,7 +267,7 @@ def test_a_server_that_is_away_is_told_and_asked_again(open_page, server, wait):
 
 
 def test_text_is_sent_so_long_after_the_last_key(open_page, server, wait):
-    page = open_page()
+    page = open_page(has_clock=True)
     page.stop_clock()
     posted = page.posted()
     for text in ("the", "the house"):
@@ -290,7 +288,7 @@ def test_text_is_sent_so_long_after_the_last_key(open_page, server, wait):
 
 
 def test_text_can_be_typed_before_the_server_answers(open_page, server, wait):
-    page = open_page()
+    page = open_page(has_clock=True)
     server.refusals["/languages"] = (503, {"error": "Loading"}, {})
     page.tab.reload()
     page.until_trouble("The server failed (503): Loading.")
