@@ -36,6 +36,12 @@ pytestmark = [
 SIZES = dict(num_layers=1, d_model=16, d_ff=16, num_heads=2, max_positions=64, positions="learned")
 
 
+@pytest.fixture(autouse=True)
+def keep_garbage(monkeypatch):
+    """Keras would collect it, which takes half a second, for each layer that becomes int8."""
+    monkeypatch.setattr(gc, "collect", lambda: 0)
+
+
 @pytest.fixture(scope="module")
 def pairs():
     toy = make_problem("translate_ende_toy").examples("dev")
@@ -84,6 +90,18 @@ def load(preset):
     return lambda folder=preset, **options: keras_hub.models.Seq2SeqLM.from_preset(
         str(folder), **options
     )
+
+
+@pytest.fixture(scope="module")
+def loaded(preset):
+    """The task, of which tests change no weight."""
+    return keras_hub.models.Seq2SeqLM.from_preset(preset)
+
+
+@pytest.fixture(scope="module")
+def bare(preset):
+    """The same without its preprocessor."""
+    return keras_hub.models.Seq2SeqLM.from_preset(preset, preprocessor=None)
 
 
 def batch(translator, lines):
@@ -144,22 +162,21 @@ def test_pieces_are_looked_up():
     assert [ids.numpy().tolist() for ids in in_graph] == expected
 
 
-def test_ids_and_logits_are_ours(load, lines, translator):
+def test_ids_and_logits_are_ours(bare, lines, translator):
     source, target = batch(translator, lines)
-    task = load(preprocessor=None)
     hidden = {"encoder_token_ids": np.where(source, source, 7)}  # The mask says what is padding.
-    logits = task(inputs(source, target) | hidden).numpy()[:, :-1]
+    logits = bare(inputs(source, target) | hidden).numpy()[:, :-1]
     ours = translator.models[0]({"source": source, "target": target}).numpy()
     np.testing.assert_allclose(logits[target != 0], ours[target != 0], rtol=0, atol=1e-5)
-    task.compile(run_eagerly=True)
+    bare.compile(run_eagerly=True)
     begin = inputs(source, np.zeros_like(target))
-    actual = task.generate(begin, stop_token_ids=(EOS_ID,))
+    actual = bare.generate(begin, stop_token_ids=(EOS_ID,))
     # Without a preprocessor there is no limit but the length of what is given.
     ended = (target == EOS_ID).any(axis=1) & ((target != 0).sum(axis=1) < (source != 0).sum(1) + 4)
     assert ended.any()
     np.testing.assert_array_equal(actual["decoder_token_ids"][ended, 1:], target[ended])
     np.testing.assert_array_equal(actual["decoder_padding_mask"][ended, 1:], target[ended] != 0)
-    some = task.generate(inputs(source[:2], np.zeros((2, 8), int)), stop_token_ids=None)
+    some = bare.generate(inputs(source[:2], np.zeros((2, 8), int)), stop_token_ids=None)
     assert some["decoder_padding_mask"].all()
     assert (some["decoder_token_ids"][:, 1:] != 0).all()
 
@@ -171,43 +188,41 @@ def test_ids_and_logits_are_ours(load, lines, translator):
         ("BeamSampler", {"num_beams": 3}),
         ("ContrastiveSampler", {"k": 3, "alpha": 0.6}),
         ("TopKSampler", {"k": 4, "seed": 1}),
-        ("TopPSampler", {"p": 0.8, "seed": 1}),
     ],
 )
-def test_samplers_choose_what_they_choose_without_a_cache(load, lines, translator, name, options):
+def test_samplers_choose_what_they_choose_without_a_cache(bare, lines, translator, name, options):
     """From outputs that begin with 2 to 4 given tokens."""
     sampler = getattr(keras_hub.samplers, name)(**options)
-    task = load(preprocessor=None)
-    task.compile(sampler=sampler, run_eagerly=True)
+    bare.compile(sampler=sampler, run_eagerly=True)
     source, target = batch(translator, lines[:3])
-    begun = np.arange(9) < np.arange(2, 5)[:, None]
-    begin = inputs(source, np.where(begun, target[:, :9], 0))
+    begun = np.arange(7) < np.arange(2, 5)[:, None]
+    begin = inputs(source, np.where(begun, target[:, :7], 0))
 
     def score(prompt, cache, index):
         hypotheses = prompt.shape[0] // 3
         repeated = {name: np.repeat(value, hypotheses, axis=0) for name, value in begin.items()}
         repeated |= {"decoder_token_ids": prompt}
-        states = task.backbone({name: keras.ops.array(ids) for name, ids in repeated.items()})
+        states = bare.backbone({name: keras.ops.array(ids) for name, ids in repeated.items()})
         states = states["decoder_sequence_output"][:, index - 1]
-        logits = task.backbone.transformer.logits(states).numpy()
+        logits = bare.backbone.transformer.logits(states).numpy()
         logits[:, 0] = -np.inf
         return keras.ops.array(logits), states, cache
 
     mask = begin["decoder_padding_mask"]
     start = dict(prompt=keras.ops.array(begin["decoder_token_ids"]), mask=mask, index=3)
-    states = task.backbone(begin)["decoder_sequence_output"]
+    states = bare.backbone(begin)["decoder_sequence_output"]
     drawn = [variable.numpy() for variable in sampler.variables]
     chosen = sampler(score, **start, stop_token_ids=[EOS_ID], hidden_states=states).numpy()
     for variable, before in zip(sampler.variables, drawn, strict=True):
         variable.assign(before)
-    actual = task.generate(begin, stop_token_ids=(EOS_ID,))
+    actual = bare.generate(begin, stop_token_ids=(EOS_ID,))
     real = actual["decoder_padding_mask"]
     np.testing.assert_array_equal(actual["decoder_token_ids"], np.where(real, chosen, 0))
     assert len(set(chosen[:, 3:].ravel().tolist())) > 3
 
 
-def test_sources_are_padded_to_few_lengths(load, translator):
-    preprocessor, tokenizer = load().preprocessor, translator.tokenizer.source
+def test_sources_are_padded_to_few_lengths(loaded, translator):
+    preprocessor, tokenizer = loaded.preprocessor, translator.tokenizer.source
     sources = {len(tokenizer.encode(["x" * count])[0]): "x" * count for count in range(40)}
     for tokens, padded_to in ((1, 16), (16, 16), (17, 24), (30, 24)):
         actual = preprocessor.generate_preprocess([sources[tokens]])
@@ -217,9 +232,9 @@ def test_sources_are_padded_to_few_lengths(load, translator):
         assert real == min(tokens, 24)
 
 
-def test_training_examples(load, pairs, translator):
+def test_training_examples(loaded, pairs, translator):
     sources, targets = map(list, zip(*pairs[:6], strict=True))
-    preprocessor = load().preprocessor
+    preprocessor = loaded.preprocessor
     x, y, weights = preprocessor({"encoder_text": sources, "decoder_text": targets})
     ids = translator.tokenizer.source.encode(sources)
     assert any(UNKNOWN_ID in row for row in ids)
@@ -233,7 +248,7 @@ def test_training_examples(load, pairs, translator):
         np.testing.assert_array_equal(before, np.pad(row, (1, 28 - len(row))))
 
 
-def test_lora_trains_nothing_else(load, pairs, tmp_path):
+def test_lora_trains_nothing_else(load, loaded, pairs, tmp_path):
     task = load()
     task.backbone.enable_lora(2)
     task.compile(optimizer=keras.optimizers.Adam(0.1), run_eagerly=True)
@@ -248,7 +263,7 @@ def test_lora_trains_nothing_else(load, pairs, tmp_path):
     for weight, before in zip(task.non_trainable_weights, frozen, strict=True):
         np.testing.assert_array_equal(weight, before)
     example = task.preprocessor(text)[0]
-    logits, before = task(example).numpy(), load()(example).numpy()
+    logits, before = task(example).numpy(), loaded(example).numpy()
     assert np.abs(logits - before).max() > 0.1
     task.backbone.save_lora_weights(str(tmp_path / "weights.lora.h5"))
     other = load()
@@ -256,40 +271,37 @@ def test_lora_trains_nothing_else(load, pairs, tmp_path):
     np.testing.assert_allclose(other(example), logits, rtol=0, atol=1e-5)
 
 
-def test_int8(load, lines, translator, tmp_path, monkeypatch):
-    # Keras would collect garbage, which takes half a second, for each layer.
-    monkeypatch.setattr(gc, "collect", lambda: 0)
+def test_int8(load, loaded, lines, translator, tmp_path):
     folder = write_format("keras_hub", translator, tmp_path / "int8", "int8")
     task = load(folder)
     kernels = [weight for weight in task.weights if weight.path.endswith("kernel")]
     assert {weight.dtype for weight in kernels} == {"int8"}
     example = inputs(*batch(translator, lines))
     # Logits are some tens.
-    assert 0 < np.abs(task(example) - load()(example)).mean() < 1
+    assert 0 < np.abs(task(example) - loaded(example)).mean() < 1
     task.compile(run_eagerly=True)
     assert all(task.generate(lines[:2], max_length=4))
     with refused("other_model", folder):
         load(folder, dtype="bfloat16")
 
 
-def test_half_precision(load, lines, translator, tmp_path):
+def test_half_precision(load, loaded, lines, translator, tmp_path):
     example = inputs(*batch(translator, lines))
     folder = write_format("keras_hub", translator, tmp_path / "bfloat16", "bfloat16")
-    task, loaded = load(dtype="bfloat16"), load(folder, dtype="bfloat16")
+    task, stored = load(dtype="bfloat16"), load(folder, dtype="bfloat16")
     assert {weight.dtype for weight in task.weights} == {"bfloat16"}
     logits = task(example).numpy()
-    np.testing.assert_array_equal(loaded(example), logits)
-    assert 0 < np.abs(logits - load()(example)).mean() < 0.5
+    np.testing.assert_array_equal(stored(example), logits)
+    assert 0 < np.abs(logits - loaded(example)).mean() < 0.5
 
 
-def test_a_saved_preset_is_the_same(load, lines, expected, tmp_path):
-    task = load()
-    task.save_to_preset(str(tmp_path / "again"))
+def test_a_saved_preset_is_the_same(load, loaded, lines, expected, tmp_path):
+    loaded.save_to_preset(str(tmp_path / "again"))
     again = load(tmp_path / "again")
-    for weight, same in zip(task.weights, again.weights, strict=True):
+    for weight, same in zip(loaded.weights, again.weights, strict=True):
         np.testing.assert_array_equal(weight, same)
     for part in ("backbone", "preprocessor"):
-        assert getattr(task, part).get_config() == getattr(again, part).get_config()
+        assert getattr(loaded, part).get_config() == getattr(again, part).get_config()
     config = again.preprocessor.get_config()
     limits = ("encoder_sequence_length", "decoder_sequence_length", "extra_length")
     assert [config[name] for name in limits] == [24, 29, 4]
@@ -299,6 +311,7 @@ def test_a_saved_preset_is_the_same(load, lines, expected, tmp_path):
     assert again.generate(text)[0].startswith("Der Hund")
 
 
+@pytest.mark.slow
 def test_jax_gives_the_same(preset, lines, expected):
     code = (
         "import json, sys, keras, keras_hub, t2t_keras.interop.keras_hub\n"
@@ -368,7 +381,7 @@ def test_the_backbone_in_keras_hub_s_own_harness(case):
 @pytest.mark.filterwarnings("ignore:The `check_types` argument:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.compile\\(\\). was not called as part of:UserWarning")
 def test_the_task_in_keras_hub_s_own_harness(case, load, pairs):
-    task, sides = load(), zip(("encoder", "decoder"), zip(*pairs[:4], strict=True), strict=True)
+    task, sides = load(), zip(("encoder", "decoder"), zip(*pairs[:2], strict=True), strict=True)
     case.run_task_test(
         type(task),
         init_kwargs={"backbone": task.backbone, "preprocessor": task.preprocessor},

@@ -151,6 +151,8 @@ def test_exports_translate_alike(runs, tmp_path, model):
     assert [text.decode() for text in actual] == [translation.text for translation in expected]
 
 
+@pytest.mark.usefixtures("eagerly")
+@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")
 def test_training_goes_on(runs, tmp_path):
     run, (source, target) = runs[SHARED], ("A dog sleeps.", "Ein Hund schläft.")
     for split in ("train", "dev"):

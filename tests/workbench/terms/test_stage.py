@@ -1,5 +1,7 @@
 """Glossaries are kept by hints or by force, on every engine."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from refusals import refused
@@ -26,19 +28,19 @@ LINES = [
     "the dog.",
     "dog",
 ]
-SETTINGS = dict(beam_size=2, extra_length=30, max_input_length=30, return_beams=True)
+SETTINGS = dict(beam_size=2, extra_length=30, max_input_length=40, return_beams=True)
 
 
 @pytest.fixture(scope="module")
 def model(tokenizer, random_model):
     """The later, the likelier is the end: outputs have it before they must."""
-    options = dict(d_model=16, pre_norm=True, positions="learned", max_positions=60)
+    options = dict(d_model=16, pre_norm=True, positions="learned", max_positions=70)
     model = random_model(1, tokenizer.vocab_size, **options)
     matrix = model.embedding.table.embeddings.numpy()
     matrix[[i for piece, i in tokenizer.vocabulary().items() if piece[0] != "▁" and i > 1]] = 0
     model.embedding.table.embeddings.assign(matrix)
     table, end = model.target_positions.table, model.embedding.table.embeddings[1]
-    table.assign(table.numpy() + np.arange(60)[:, None] * end)
+    table.assign(table.numpy() + np.arange(70)[:, None] * end)
     return model
 
 
@@ -101,13 +103,15 @@ def test_sentences_of_a_long_line(model, tokenizer):
     assert kinds(translation)[0] == "exact"
 
 
-def hinted_problem():
-    return Problem(transforms=("terms",))
+def hinting(plain, **settings):
+    """The translator with hints, by the same engine."""
+    config = dataclasses.replace(plain.config, **settings)
+    problem = Problem(transforms=("terms",))
+    return with_terms(Translator(plain.engine, plain.tokenizer, config, problem=problem), GLOSSARY)
 
 
-def test_hints(model, tokenizer):
-    config = DecodeConfig(beam_size=2, extra_length=20, max_input_length=40)
-    soft = with_terms(Translator(model, tokenizer, config, problem=hinted_problem()), GLOSSARY)
+def test_hints(plain):
+    soft = hinting(plain)
     hinted = [
         "the ⟪ small ⟪ big red ⟫ ⟪ dog ⟪ tree ⟫ sleeps",
         "",
@@ -120,7 +124,7 @@ def test_hints(model, tokenizer):
         "⟪ dog ⟪ tree ⟫",
     ]
     translations = soft.translate(LINES)
-    expected = Translator(model, tokenizer, config).translate(hinted)
+    expected = plain.translate(hinted)
     assert [translation.text for translation in translations] == [
         translation.text for translation in expected
     ]
@@ -135,9 +139,8 @@ def test_hints(model, tokenizer):
     assert soft.translate(hinted[4:5])[0].text == translations[4].text
 
 
-def test_hints_and_force(model, tokenizer):
-    config = DecodeConfig(beam_size=2, extra_length=30, max_input_length=30, terms="hard")
-    both = with_terms(Translator(model, tokenizer, config, problem=hinted_problem()), GLOSSARY)
+def test_hints_and_force(plain):
+    both = hinting(plain, terms="hard")
     translations = both.translate(LINES)
     assert both.prepare(LINES)[4].text == "the ⟪ dog ⟪ tree ⟫."
     assert "missing" not in [kind for translation in translations for kind in kinds(translation)]
@@ -300,12 +303,9 @@ def test_report():
     assert list(stage.report(many))[-1] == "  missing: 09 -> x (1 times)"
 
 
-def test_confidences_are_of_hinted_sources(model, tokenizer):
-    translator = Translator(model, tokenizer, DecodeConfig(beam_size=2, extra_length=6))
-    [plain] = translator.translate(["the dog"])
-    hinting = translator.with_stages(
-        TermStage(Glossary.of([("dog", "tree")]), supports_term_hints=True)
-    )
-    [as_read] = confidences(hinting, ["the dog"], [plain])
-    [expected] = confidences(translator, ["the ⟪ dog ⟪ tree ⟫"], [plain])
-    assert as_read == expected != confidences(translator, ["the dog"], [plain])[0]
+def test_confidences_are_of_hinted_sources(plain):
+    free = plain.translate(["the dog"])
+    stage = TermStage(Glossary.of([("dog", "tree")]), supports_term_hints=True)
+    [as_read] = confidences(plain.with_stages(stage), ["the dog"], free)
+    [expected] = confidences(plain, ["the ⟪ dog ⟪ tree ⟫"], free)
+    assert as_read == expected != confidences(plain, ["the dog"], free)[0]
