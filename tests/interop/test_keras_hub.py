@@ -377,11 +377,12 @@ def test_the_backbone_in_keras_hub_s_own_harness(case):
     )
 
 
+@pytest.mark.slow
 # Both come from KerasHub's own code.
 @pytest.mark.filterwarnings("ignore:The `check_types` argument:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.compile\\(\\). was not called as part of:UserWarning")
 def test_the_task_in_keras_hub_s_own_harness(case, load, pairs):
-    task, sides = load(), zip(("encoder", "decoder"), zip(*pairs[:2], strict=True), strict=True)
+    task, sides = load(), zip(("encoder", "decoder"), zip(*pairs[:4], strict=True), strict=True)
     case.run_task_test(
         type(task),
         init_kwargs={"backbone": task.backbone, "preprocessor": task.preprocessor},

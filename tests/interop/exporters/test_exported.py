@@ -25,6 +25,16 @@ def translator():
     return greedy_exports.translator("two vocabularies")
 
 
+@pytest.fixture(scope="module")
+def greedy(translator):
+    """The translation of a sentence without beams."""
+    config = dataclasses.replace(translator.config, beam_size=1)
+    [actual] = Translator(translator.models, translator.tokenizer, config).translate(
+        ["A sentence."]
+    )
+    return actual.text
+
+
 def run_readme(folder, capsys, monkeypatch):
     """Runs the program in it, in its folder; returns what that prints."""
     monkeypatch.chdir(folder)
@@ -34,13 +44,10 @@ def run_readme(folder, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["litert", "onnx"])
-def test_the_readme_translates(name, translator, tmp_path, capsys, monkeypatch):
+def test_the_readme_translates(name, translator, greedy, tmp_path, capsys, monkeypatch):
     pytest.importorskip({"litert": "ai_edge_litert"}.get(name, name))
     folder = write_format(name, translator, tmp_path / "new" / "folders" / name, "float32")
-    config = dataclasses.replace(translator.config, beam_size=1)
-    greedy = Translator(translator.models, translator.tokenizer, config)
-    [expected] = greedy.translate(["A sentence."])
-    assert run_readme(folder, capsys, monkeypatch) == expected.text
+    assert run_readme(folder, capsys, monkeypatch) == greedy
     written = json.loads((folder / "config.json").read_text("utf-8"))
     assert written["ids"] == {"padding": 0, "end": 1, "unknown": 2, "start": 0}
     limits = dict(max_input_length=60, extra_length=6, max_length=7, min_length=1)

@@ -28,19 +28,19 @@ LINES = [
     "the dog.",
     "dog",
 ]
-SETTINGS = dict(beam_size=2, extra_length=30, max_input_length=40, return_beams=True)
+SETTINGS = dict(beam_size=2, extra_length=30, max_input_length=30, return_beams=True)
 
 
 @pytest.fixture(scope="module")
 def model(tokenizer, random_model):
     """The later, the likelier is the end: outputs have it before they must."""
-    options = dict(d_model=16, pre_norm=True, positions="learned", max_positions=70)
+    options = dict(d_model=16, pre_norm=True, positions="learned", max_positions=60)
     model = random_model(1, tokenizer.vocab_size, **options)
     matrix = model.embedding.table.embeddings.numpy()
     matrix[[i for piece, i in tokenizer.vocabulary().items() if piece[0] != "▁" and i > 1]] = 0
     model.embedding.table.embeddings.assign(matrix)
     table, end = model.target_positions.table, model.embedding.table.embeddings[1]
-    table.assign(table.numpy() + np.arange(70)[:, None] * end)
+    table.assign(table.numpy() + np.arange(60)[:, None] * end)
     return model
 
 
