@@ -23,11 +23,10 @@ os.environ["KERAS_BACKEND"] = "tensorflow"
 os.environ["TF_XLA_FLAGS"] = "--tf_xla_persistent_cache_directory="
 os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 
-# Compiling takes longer than what tests compute: XLA's last stage does without optimisation and
-# takes each module as a whole, and oneDNN, which compiles for each shape, is left out.
-os.environ.setdefault(
-    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
-)
+# Compiling takes longer than what tests compute: XLA's last stages do without optimisation and
+# take each module as a whole, and oneDNN, which compiles for each shape, is left out.
+XLA_FLAGS = "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1"
+os.environ.setdefault("XLA_FLAGS", f"{XLA_FLAGS} --xla_cpu_use_fusion_emitters=false")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 
 # Tests run side by side, on all cores: threads of their own would only wait for each other.
@@ -57,6 +56,9 @@ def pytest_collection_finish():
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
+    # Most graphs run once or twice: to optimise one takes longer.
+    if tf := sys.modules.get("tensorflow"):
+        tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 
 
 def pytest_terminal_summary(terminalreporter):

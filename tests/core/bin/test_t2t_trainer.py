@@ -47,6 +47,7 @@ def test_one_command_makes_data_and_trains(run_dir):
     assert {"t2t_keras", "tensorflow", "keras", "python"} <= set(record["versions"])
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_restart_needs_no_flag_but_the_directory(run_dir, capsys):
     train(f"--output_dir={run_dir}", "--train_steps=3")
     assert str(run_dir / "model.ckpt-2") in capsys.readouterr().out
@@ -134,7 +135,8 @@ def my_small_set():
 """
 
 
-def test_a_users_own_problem_and_set(tmp_path, capsys, own_registry):
+@pytest.mark.usefixtures("eagerly", "own_registry")
+def test_a_users_own_problem_and_set(tmp_path, capsys):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "__init__.py").write_text(MINE)
     user = f"--t2t_usr_dir={tmp_path / 'mine'}"

@@ -15,7 +15,9 @@ from t2t_keras.training import checkpoint_files
 from t2t_keras.training.checkpoint_files import PollPolicy, checkpoint_at, identity, path_at
 from t2t_keras.training.checkpoints import load_weights
 
-FAST = "--decode_hparams=beam_size=2,extra_length=2"
+pytestmark = pytest.mark.usefixtures("eagerly")
+
+FAST = "--decode_hparams=beam_size=2,extra_length=2,max_length=6"
 SOURCES = ["A man sleeps.", "", "The dog eats."]
 
 

@@ -27,6 +27,7 @@ def folder(tmp_path_factory, save_random_run):
     return folder
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_the_edition_that_is_asked_for_is_named(folder, tmp_path, refused):
     flags = [f"--output_dir={folder / 'run'}", "--eval_use_test_set"]
     flags += ["--problem_config=newstest2014=filtered", "--decode_hparams=beam_size=1,max_length=3"]

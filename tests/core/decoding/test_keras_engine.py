@@ -57,6 +57,7 @@ def whole(*models):
         tf.function(
             lambda source, target, model=model: model({"source": source, "target": target}),
             input_signature=[tf.TensorSpec([1, None], tf.int32)] * 2,
+            autograph=False,
         )
         for model in models
     ]
@@ -71,31 +72,28 @@ def whole(*models):
     return log_probs
 
 
-@pytest.mark.parametrize(
-    ("kind", "beam_size"), [("the paper's", 1), *((kind, 3) for kind in [*KINDS, "ensemble"])]
-)
-def test_search_and_score(make_model, kind, beam_size):
+@pytest.mark.parametrize("kind", [*KINDS, "ensemble"])
+def test_search_and_score(make_model, kind):
     models = [make_model(**KINDS.get(kind, {}))]
     if kind == "ensemble":
         models.append(make_model(1, positions="learned", max_positions=4))
     log_probs = whole(*models)
-    config = DecodeConfig(beam_size=beam_size, alpha=ALPHA, extra_length=EXTRA_LENGTH)
-    translator = Translator(models, None, config)
-    ids, scores = (actual.numpy()[:, 0] for actual in translator.search(pad_rows(SOURCES)))
-    outputs = [row[row != 0] for row in ids]
-    for source, output, score in zip(SOURCES, outputs, scores, strict=True):
-        # What the last target is does not matter: its logits have not seen it.
-        expected, expected_score = plain_beam_search(
-            lambda prefix, source=source: log_probs(source, [*prefix, 1])[-1],
-            len(source) + EXTRA_LENGTH,
-            ALPHA,
-            beam_size,
-        )[0]
-        assert tuple(output.tolist()) == expected
-        assert score == pytest.approx(expected_score, abs=1e-4)
-    assert max(map(len, outputs)) > 8
-    if beam_size == 1:  # Scores do not depend on it.
-        return
+    for beam_size in (1, 3) if kind == "the paper's" else (3,):
+        config = DecodeConfig(beam_size=beam_size, alpha=ALPHA, extra_length=EXTRA_LENGTH)
+        translator = Translator(models, None, config)
+        ids, scores = (actual.numpy()[:, 0] for actual in translator.search(pad_rows(SOURCES)))
+        outputs = [row[row != 0] for row in ids]
+        for source, output, score in zip(SOURCES, outputs, scores, strict=True):
+            # What the last target is does not matter: its logits have not seen it.
+            expected, expected_score = plain_beam_search(
+                lambda prefix, source=source: log_probs(source, [*prefix, 1])[-1],
+                len(source) + EXTRA_LENGTH,
+                ALPHA,
+                beam_size,
+            )[0]
+            assert tuple(output.tolist()) == expected
+            assert score == pytest.approx(expected_score, abs=1e-4)
+        assert max(map(len, outputs)) > 8
     arrays = [np.array(source, np.int32) for source in SOURCES]
     for number, output in translator.engine.log_probs(arrays, outputs):
         expected = log_probs(SOURCES[number], outputs[number])
@@ -118,7 +116,7 @@ def test_what_is_not_given_and_rows_of_padding(make_model, settings):
     assert last == 1, "where there is nothing to translate, the output is its end alone"
 
 
-@pytest.mark.parametrize("source_ends", [[True], [False], [True, False]])
+@pytest.mark.parametrize("source_ends", [[False], [True, False]])
 def test_coverage_is_the_attention_to_the_source(make_model, source_ends):
     """What a step reports is the mean over layers and heads of the whole models' attention."""
     beta = 2.0
@@ -213,8 +211,7 @@ def test_attention_is_that_of_float32_but_for_rounding(model, dtype, tokenizer):
         np.testing.assert_allclose(actual, exact, atol=0.1)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "mixed_float16"])
-def test_scores_with_coverage_are_those_of_float32_but_for_rounding(model, tokenizer, dtype):
+def test_scores_with_coverage_are_those_of_float32_but_for_rounding(model, tokenizer):
     def scores(model, beta=0.5):
         config = DecodeConfig(beam_size=2, alpha=0.0, extra_length=2, coverage_penalty=beta)
         return np.array(
@@ -226,9 +223,10 @@ def test_scores_with_coverage_are_those_of_float32_but_for_rounding(model, token
 
     exact = scores(model)
     assert (exact < scores(model, beta=0.0) - 0.3).all(), "it costs more than rounding"
-    rounded = scores(half_precision(model, dtype))
-    np.testing.assert_allclose(rounded, exact, rtol=0.05, atol=0.1)
-    assert not np.allclose(rounded, exact, rtol=1e-6), "it was rounded"
+    for dtype in ("bfloat16", "mixed_float16"):
+        rounded = scores(half_precision(model, dtype))
+        np.testing.assert_allclose(rounded, exact, rtol=0.05, atol=0.1)
+        assert not np.allclose(rounded, exact, rtol=1e-6), "it was rounded"
 
 
 def test_no_weight_is_cast_at_a_step(model, tokenizer):
@@ -280,7 +278,7 @@ def test_what_is_compiled_finds_the_same(model, tokenizer, called, monkeypatch):
         scores = [[hypothesis.score for hypothesis in line.hypotheses] for line in expected]
         for line, some in zip(actual, scores, strict=True):
             assert [hypothesis.score for hypothesis in line.hypotheses] == pytest.approx(
-                some, abs=1e-5
+                some, abs=2e-5
             )
 
     check()

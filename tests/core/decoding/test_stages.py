@@ -114,8 +114,7 @@ def test_a_stage_reports_on_files_and_remarks_while_one_types(tmp_path, capsys):
     assert shown == ["A@B.", "mended ['a at b']"]
 
 
-@pytest.mark.parametrize("alpha", [0.0, 0.6])
-@pytest.mark.parametrize("beta", [0.0, 0.4])
+@pytest.mark.parametrize(("alpha", "beta"), [(0.0, 0.0), (0.6, 0.4)])
 def test_a_given_output_has_the_score_of_a_search(model, tokenizer, alpha, beta):
     config = DecodeConfig(
         alpha=alpha, coverage_penalty=beta, beam_size=3, extra_length=4, return_beams=True

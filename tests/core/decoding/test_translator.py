@@ -38,6 +38,11 @@ LINES = [
 ]
 
 
+# Of lines and batches, which no search reads.
+NOT_SEARCHED = dict(batch_tokens=64, batches_at_once=1, lines_at_once=64)
+NOT_SEARCHED |= dict(split_long=False, max_input_length=512)
+
+
 @pytest.fixture(scope="module")
 def deeper(tokenizer, random_model):
     return random_model(0, tokenizer.vocab_size, num_layers=3, positions="learned", max_positions=5)
@@ -45,10 +50,16 @@ def deeper(tokenizer, random_model):
 
 @pytest.fixture(scope="module")
 def make(model, tokenizer):
-    """make(**settings): a translator with the model."""
+    """make(**settings): a translator with the model; one graph for all that search alike."""
+    graphs = {}
 
     def make(forbidden=(), problem=None, **settings):
-        return Translator(model, tokenizer, DecodeConfig(**settings), forbidden, problem)
+        config = DecodeConfig(**settings)
+        translator = Translator(model, tokenizer, config, forbidden, problem)
+        rule = dataclasses.replace(config, **NOT_SEARCHED)
+        key = frozenset(forbidden), rule
+        translator.search.graph = graphs.setdefault(key, translator.search.graph)
+        return translator
 
     return make
 

@@ -25,7 +25,7 @@ for name in test_masks_beside_keras.LAYERS:
 model, ids = test_exports.make_model(), test_exports.IDS
 model.export(sys.argv[1] + "/model", verbose=False)
 for name, part in (("long", ids), ("short", ids[:, :3])):
-    np.savez(f"{sys.argv[1]}/{name}.npz", ids=part, logits=np.asarray(model(part)))
+    np.savez(f"{sys.argv[1]}/{name}.npz", ids=part, logits=model.predict(part, verbose=0))
 """
 
 

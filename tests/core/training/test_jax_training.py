@@ -22,9 +22,6 @@ from t2t_keras.training.trainer import train
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax")
 
-# Compiling takes most of the time, so it is told not to optimise.
-COMPILE_QUICKLY = f"{os.environ['XLA_FLAGS']} --xla_cpu_use_fusion_emitters=false"
-
 
 @pytest.fixture(scope="module")
 def runs(generated, make_record, make_strategy, tmp_path_factory):
@@ -45,7 +42,7 @@ def runs(generated, make_record, make_strategy, tmp_path_factory):
     cache |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     finished = subprocess.run(
         [sys.executable, "-W", "error", Path(__file__).with_name("jax_runs.py"), folder],
-        env=os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": COMPILE_QUICKLY} | cache,
+        env=os.environ | {"JAX_PLATFORMS": "cpu"} | cache,
         capture_output=True,
         text=True,
         check=False,

@@ -1,5 +1,6 @@
 """Loss, schedule, Adam, clipping, loss scale and dropout's seeds beside their definitions."""
 
+import functools
 import itertools
 
 import keras
@@ -303,25 +304,33 @@ def pairs(request):
     return source, target
 
 
-def weights_after_fit(strategy, source, target):
-    """Returns the weights after an update by Keras's `fit` with all pairs."""
-    keras.utils.set_random_seed(1)
-    with strategy.scope():
-        model = Transformer(9, num_layers=1, d_model=8, d_ff=8, num_heads=2, dropout=0.0)
-        model.build()
-        model.compile(keras.optimizers.SGD(1.0), SmoothedCrossEntropy(0.1))
-    inputs = {"source": source, "target": target}
-    model.fit(inputs, target, batch_size=len(target), shuffle=False, verbose=0)
-    return np.concatenate([weight.numpy().ravel() for weight in model.weights])
+@pytest.fixture(scope="module")
+def weights_after_fit(make_strategy):
+    """weights_after_fit(replicas, ...): the weights after an update by `fit` with all pairs."""
+
+    @functools.cache
+    def model_on(replicas):
+        keras.utils.set_random_seed(1)
+        with make_strategy(replicas).scope():
+            model = Transformer(9, num_layers=1, d_model=8, d_ff=8, num_heads=2, dropout=0.0)
+            model.build()
+            model.compile(keras.optimizers.SGD(1.0), SmoothedCrossEntropy(0.1))
+        return model, model.get_weights()
+
+    def weights_after_fit(replicas, source, target):
+        model, first = model_on(replicas)
+        model.set_weights(first)
+        inputs = {"source": source, "target": target}
+        model.fit(inputs, target, batch_size=len(target), shuffle=False, verbose=0)
+        return np.concatenate([weight.numpy().ravel() for weight in model.weights])
+
+    return weights_after_fit
 
 
-def test_fit_updates_on_two_replicas_as_on_one(make_strategy, pairs):
+def test_fit_updates_on_two_replicas_as_on_one(weights_after_fit, pairs):
     """As on one if they have as many tokens; else by the mean of the replicas' means."""
     source, target = pairs
-    two = weights_after_fit(make_strategy(2), source, target)
-    one = weights_after_fit(make_strategy(), source, target)
-    halves = [
-        weights_after_fit(make_strategy(), source[half], target[half]) for half in ([0, 1], [2, 3])
-    ]
+    two, one = (weights_after_fit(replicas, source, target) for replicas in (2, 1))
+    halves = [weights_after_fit(1, source[half], target[half]) for half in ([0, 1], [2, 3])]
     np.testing.assert_allclose(two, np.mean(halves, axis=0), atol=1e-6)
     assert np.allclose(two, one, atol=1e-6) == (target != 0).all()

@@ -60,9 +60,9 @@ def run(make_record, compiled_step, generated, tmp_path):
 @pytest.mark.parametrize(
     ("replicas", "xla", "changes"),
     [
-        (1, False, {}),
+        (1, False, {"recompute": True}),
         (1, True, {"max_length": 8}),
-        (2, False, {"recompute": True, "ema_decay": 0.9}),
+        (2, False, {"ema_decay": 0.9}),
     ],
 )
 def test_resumed_is_never_stopped(run, tmp_path, replicas, xla, changes):

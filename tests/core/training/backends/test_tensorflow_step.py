@@ -33,11 +33,11 @@ def make_step(make_record, make_strategy):
 
 
 def batches(generated, replicas, microbatch_tokens=512, fixed=0):
-    """Yields a few steps' examples, among them one with fewer examples than replicas."""
+    """Yields two steps' examples; the second has fewer examples than three replicas."""
     store = generated.open_examples("train")
     # XLA compiles each shape: of two lengths.
     chosen = np.flatnonzero(store.lengths.max(axis=1) <= 12)
-    for number, indices in enumerate([chosen[:40], chosen[40:43], chosen[43:80]]):
+    for number, indices in enumerate([chosen[:40], chosen[40:42]]):
         split = split_batch(store.lengths, indices, microbatch_tokens, replicas, bool(fixed))
         yield number, [[make_batch(store, part, fixed) for part in parts] for parts in split]
 
@@ -51,18 +51,18 @@ def one_replica(make_step, generated):
 
 @pytest.mark.parametrize(
     ("replicas", "tokens", "xla"),
-    [(4, 512, False), (1, 100, False), (2, 100, False), (1, 160, True)],
-    ids=["replicas", "microbatches", "both", "xla"],
+    [(3, 512, False), (2, 100, False), (1, 160, True)],
+    ids=["replicas", "both", "xla"],
 )
 def test_an_update_does_not_depend_on_how_a_step_is_split(
     make_step, generated, one_replica, request, replicas, tokens, xla
 ):
-    if replicas == 4:
+    if replicas == 3:
         request.getfixturevalue("eagerly")
     steps = list(batches(generated, replicas, tokens, tokens if xla else 0))
     assert (len(steps[0][1]) > 1) == (tokens < 512), "a step that is split into microbatches"
     counts = [part.target_tokens for part in steps[1][1][0]]
-    assert (0 in counts) == (replicas == 4), "with 4 replicas one holds nothing"
+    assert (0 in counts) == (replicas == 3), "with 3 replicas one holds nothing"
     if xla:
         shapes = {part.source.shape for _, parts in steps for split in parts for part in split}
         assert shapes == {(160 // length, length) for length in (8, 12)}
@@ -78,9 +78,7 @@ def test_one_graph_serves_all_shapes(one_replica):
 @pytest.mark.usefixtures("eagerly")
 def test_dropout_differs_by_replica_step_and_microbatch(make_step, generated):
     half = next(batches(generated, 1))[1][0][0]
-    alone = check_dropout(make_step, half)
-    two = make_step(2, dropout=0.5)
-    assert float(two.update(0, [[half, half]])["loss"]) != pytest.approx(2 * alone, rel=1e-6)
+    check_dropout(make_step, half)
     # The masks of four parts, however they are divided.
     one, two = (make_step(replicas, dropout=0.5, learning_rate=0.0) for replicas in (1, 2))
     expected = float(one.update(0, [[half]] * 4)["loss"])
@@ -103,14 +101,13 @@ def test_clipping_is_by_the_norm_of_the_summed_gradient(make_step, generated):
     assert norms[1] == pytest.approx(norms[0], rel=1e-5)
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize(
     ("replicas", "tokens", "changes"),
     [(2, 100, {}), (2, 512, {"optimizer": "lion"}), (1, 512, FLOAT16)],
     ids=["microbatches of two replicas", "Keras's optimizer", "float16"],
 )
-def test_moving_average(make_step, generated, request, replicas, tokens, changes):
-    if not changes or replicas == 1:
-        request.getfixturevalue("eagerly")
+def test_moving_average(make_step, generated, replicas, tokens, changes):
     make = functools.partial(make_step, replicas, **changes)
     check_average(make, batches(generated, replicas, tokens))
 
@@ -130,8 +127,7 @@ def test_an_average_begins_with_the_first_weights(make_step, generated):
 
 @pytest.mark.usefixtures("eagerly")
 def test_trained_parts_and_adapters(make_step, generated):
-    parts = next(batches(generated, 2, 100))[1]
-    check_trained_parts(functools.partial(make_step, 2), parts)
+    check_trained_parts(make_step, next(batches(generated, 1, 256))[1])
 
 
 @pytest.mark.usefixtures("eagerly")
