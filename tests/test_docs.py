@@ -198,7 +198,7 @@ LESS = {
     "--problem=parsing_wsj ": "--problem=parsing_wsj --problem_config=vocab_size=340 ",
     "--train_steps=100000": "--train_steps=2",
     "--n=5 --seconds_apart=600": "--n=1",
-    "t2t-decoder ": "t2t-decoder --decode_hparams=beam_size=2,extra_length=2 ",
+    "t2t-decoder ": "t2t-decoder --decode_hparams=beam_size=2,max_length=9 ",
     'from_run("runs/toy")': 'from_run("runs/toy", decode_hparams="extra_length=2")',
     # tests/core/serving exports.
     "t2t-exporter --output_dir=runs/averaged --export_dir=export --measure\n": "",
