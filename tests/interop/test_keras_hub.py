@@ -364,6 +364,7 @@ def case(monkeypatch):
     return pytest.importorskip("keras_hub.src.tests.test_case").TestCase()
 
 
+@pytest.mark.slow
 def test_the_backbone_in_keras_hub_s_own_harness(case):
     ids = np.array([[3, 4, 5, 1, 0], [4, 2, 1, 0, 0]], np.int32)
     data = {f"{side}_token_ids": ids for side in ("encoder", "decoder")}

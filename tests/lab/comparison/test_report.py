@@ -197,8 +197,7 @@ def test_an_axis_has_round_numbers_around_all_values(values, ticks):
     assert [scale.at(ticks[0]), scale.at(ticks[-1])] == ["7.00%", "93.00%"]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [380, 1400])
+@pytest.mark.parametrize(("width", "scheme"), [(1400, "light"), (380, "dark")])
 def test_it_fits_its_window_and_asks_for_nothing(browser, page, tmp_path, width, scheme):
     path = tmp_path / "page.html"
     path.write_text(page, "utf-8")

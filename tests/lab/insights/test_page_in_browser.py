@@ -199,8 +199,7 @@ def test_on_a_phone(open_page, weights):
         assert lines(page) == expected_lines(weights.cross[2], key=key)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [360, 1000])
+@pytest.mark.parametrize(("width", "scheme"), [(1000, "dark"), (360, "light")])
 def test_axe_finds_no_fault(open_page, width, scheme):
     page = open_page(width, scheme)
     assert accessibility_faults(page) == []
