@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from t2t_keras.errors import UserError, missing_package
+from t2t_keras.errors import UserError, missing_package, translated_errors
 from t2t_keras.io.files import locked_directory
 from t2t_keras.text.files import check_readable
 
@@ -138,10 +138,9 @@ def _load_plan(name: str, config: str | Path) -> "Plan":
     from snakemake.exceptions import WorkflowError
 
     check_readable(Path(config))
-    try:
+    kinds = WorkflowError, ValueError  # ValueError: it is not UTF-8.
+    with translated_errors(kinds, f"{config} is not YAML", code="bad_configuration"):
         content = load_configfile(str(config))
-    except (WorkflowError, ValueError) as error:  # ValueError: it is not UTF-8.
-        raise UserError(f"{config}: {error}", code="bad_configuration") from error
     package = f"t2t_keras.recipes.{name}"
     plan = importlib.import_module(f"{package}.plan").Plan(content, Path(config).parent)
     importlib.import_module(f"{package}.checks").check(plan)

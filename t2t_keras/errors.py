@@ -66,6 +66,27 @@ def shorten(value: object, max_length: int = 300) -> str:
     return text if len(text) <= max_length else f"{text[:max_length]} ..."
 
 
+@contextlib.contextmanager
+def translated_errors(
+    kinds: type[BaseException] | tuple[type[BaseException], ...],
+    text: str,
+    advice: str = "",
+    *,
+    code: str,
+) -> Iterator[None]:
+    """Raises errors of other libraries as `UserError`: the text, the reason and the advice.
+
+    A `UserError` passes unchanged.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except kinds as error:
+        reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {shorten(error)}"
+        raise UserError(f"{text}: {reason}. {advice}".rstrip(), code=code) from error
+
+
 class OutOfMemoryError(Exception):
     """A gradient or a loss did not fit in memory; weights, moments and step are unchanged."""
 

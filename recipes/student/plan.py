@@ -12,7 +12,7 @@ from snakemake.utils import validate
 from t2t_keras import hyperparameters
 from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.environment import expand_path
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, translated_errors
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.settings import as_assignments, as_text
 
@@ -367,14 +367,11 @@ def _expanded(value: Any) -> Any:
 
 def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
     """Returns a copy with defaults; raises `UserError` if it violates the schema."""
-    try:
+    text = "The configuration does not consist of names, texts and numbers"
+    with translated_errors((TypeError, ValueError), text, code="bad_configuration"):
         # Unlike deepcopy, this separates YAML aliases of one object, so that each gets defaults.
+        # NaN would pass every limit.
         checked = json.loads(json.dumps(dict(config), default=str, allow_nan=False))
-    except (TypeError, ValueError) as error:  # NaN would pass every limit.
-        raise UserError(
-            f"The configuration: expected names, texts and numbers ({error}).",
-            code="bad_configuration",
-        ) from error
     try:
         validate(checked, str(_SCHEMA))
     except WorkflowError as error:

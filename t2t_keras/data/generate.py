@@ -36,7 +36,7 @@ from t2t_keras.data.filters import (
 from t2t_keras.data.mixing import stages_of
 from t2t_keras.data.problem import Chunk, Pair, Problem, make_problem
 from t2t_keras.environment import expand_path
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, translated_errors
 from t2t_keras.io.files import (
     MANIFEST_FILE,
     TEMPORARY_SUFFIX,
@@ -350,16 +350,11 @@ def _read_or_empty(path: Path) -> dict[str, Any]:
 
 def _remove(directory: Path, pattern: str, keep: Collection[str] = ()) -> None:
     """Removes the files whose names match a regular expression, except the names in `keep`."""
-    try:
+    text, advice = f"Files in {directory} cannot be removed", "Give another --data_dir."
+    with translated_errors(OSError, text, advice, code="not_written"):
         for path in directory.iterdir():
             if re.fullmatch(pattern, path.name) and path.name not in keep:
                 path.unlink()
-    except OSError as error:
-        raise UserError(
-            f"{error.filename or directory} cannot be removed: {error.strerror}. "
-            f"Give another --data_dir.",
-            code="not_written",
-        ) from error
 
 
 def _duplicate_bits(starmap: Starmap, chunks: Sequence[Chunk]) -> list[bytes]:

@@ -16,7 +16,7 @@ from typing import Any
 from t2t_keras import hyperparameters
 from t2t_keras.data.problem import Score
 from t2t_keras.environment import source_version
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, translated_errors
 from t2t_keras.io.terminal import printable
 from t2t_keras.text.files import is_text
 from t2t_keras.training.checkpoint_files import identity, step_of
@@ -117,7 +117,9 @@ def append_result(path: str | Path, result: Result) -> None:
     text = json.dumps(dataclasses.asdict(result), ensure_ascii=False)
     # The name of a translated file need not be UTF-8; this file must be.
     line = text.encode("utf-8", errors="replace") + b"\n"
-    try:
+    text = f"This result cannot be added to {path} ({line.decode('utf-8').strip()})"
+    advice = "Make room, or give another --results_file."
+    with translated_errors(OSError, text, advice, code="not_written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a+b", buffering=0) as file:
             size = path.stat().st_size
@@ -129,12 +131,6 @@ def append_result(path: str | Path, result: Result) -> None:
             os.fsync(file.fileno())
         if written < len(line):
             raise OSError(errno.ENOSPC, f"only {written} of {len(line)} bytes could be written")
-    except OSError as error:
-        raise UserError(
-            f"The result cannot be added to {path}: {error.strerror}. Make room, or give another "
-            f"--results_file. The result: {line.decode('utf-8').strip()}",
-            code="not_written",
-        ) from error
 
 
 def read_results(path: str | Path) -> list[Result]:
@@ -145,12 +141,10 @@ def read_results(path: str | Path) -> list[Result]:
     Raises:
       UserError: the file cannot be read.
     """
-    try:
-        content = Path(path).read_bytes()
-    except FileNotFoundError:
+    if not Path(path).exists():
         return []
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}.", code="not_read") from error
+    with translated_errors(OSError, f"{path} cannot be read", code="not_read"):
+        content = Path(path).read_bytes()
     results = []
     for number, line in enumerate(content.split(b"\n"), start=1):
         if not line.strip():

@@ -19,7 +19,7 @@ from keras import ops, tree
 
 from t2t_keras.data.problem import PairTransform, Problem
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, translated_errors
 from t2t_keras.hyperparameters import config_arguments
 from t2t_keras.interop.exporters.exported import supported_model
 from t2t_keras.interop.tokenizers import BOUNDARY, segmentation_model
@@ -95,14 +95,10 @@ class TransformerBackbone(keras_hub.models.Backbone):
 
     def load_weights(self, filepath: str | Path, **options: Any) -> None:
         """See Keras; raises `UserError` if the weights do not fit, such as int8 in another type."""
-        try:
+        advice = "Leave dtype out for an int8 preset, which cannot be converted."
+        text = f"{filepath} does not fit the model"
+        with translated_errors(ValueError, text, advice, code="other_model"):
             super().load_weights(filepath, **options)
-        except ValueError as error:
-            raise UserError(
-                f"{filepath} does not fit the model. Leave dtype out for an int8 preset, which "
-                f"cannot be converted.",
-                code="other_model",
-            ) from error
 
     def enable_lora(self, rank: int, target_layer_names: Sequence[str] | None = None) -> None:
         """See KerasHub; freezes biases, which `save_lora_weights` does not save."""

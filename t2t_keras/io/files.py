@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from t2t_keras.errors import UserError, shorten, suggest
+from t2t_keras.errors import UserError, shorten, suggest, translated_errors
 
 # Far above the size of any vocabulary or record; weights have no such limit.
 MAX_BYTES = 1 << 26
@@ -52,19 +52,15 @@ def read_bounded(path: str | Path, advice: str = "", max_bytes: int = MAX_BYTES)
     Raises:
       UserError: it is larger, not a regular file, or cannot be read; the text ends with `advice`.
     """
-    try:
-        with open_regular(path) as file:
-            content = file.read(max_bytes + 1)
-    except UserError:
-        raise
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path.
-        reason = getattr(error, "strerror", None) or error
-        raise UserError(
-            f"{path} cannot be read: {reason}. {advice}".rstrip(), code="not_read"
-        ) from error
+    kinds = OSError, ValueError  # ValueError: a NUL in the path.
+    with (
+        translated_errors(kinds, f"{path} cannot be read", advice, code="not_read"),
+        open_regular(path) as file,
+    ):
+        content = file.read(max_bytes + 1)
     if len(content) > max_bytes:
         raise UserError(
-            f"{path} is too large: expected at most {max_bytes:,} bytes. Give the right file.",
+            f"{path} is too large: expected at most {max_bytes:,} bytes. {advice}".rstrip(),
             code="file_too_large",
         )
     return content
@@ -154,38 +150,25 @@ def write_atomically(path: Path, content: bytes) -> dict[str, int | str]:
     no partial file remains.
     """
     make_parent(path)
-    try:
-        with atomic_writer(path) as file:
-            file.write(content)
-    except OSError as error:
-        raise UserError(
-            f"{path} cannot be written: {error.strerror} ({len(content):,} bytes). Make room "
-            f"or give another directory, then run the same command again.",
-            code="not_written",
-        ) from error
+    text = f"{path} ({len(content):,} bytes) cannot be written"
+    advice = "Make room or give another directory, then run the same command again."
+    with translated_errors(OSError, text, advice, code="not_written"), atomic_writer(path) as file:
+        file.write(content)
     return {"size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
 
 
 def make_parent(path: Path) -> None:
     """Makes the directory of a file; raises `UserError` if it cannot be made."""
-    try:
+    with translated_errors(OSError, f"{path.parent} cannot be made", code="not_written"):
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(
-            f"{path.parent} cannot be made: {error.strerror}.", code="not_written"
-        ) from error
 
 
 def check_parent(path: Path) -> None:
     """Makes the directory of a file and tries to write there, before long work for the file."""
     make_parent(path)
-    try:
+    text, advice = f"Nothing can be written in {path.parent}", "Give another directory."
+    with translated_errors(OSError, text, advice, code="not_written"):
         tempfile.TemporaryFile(dir=path.parent).close()
-    except OSError as error:
-        raise UserError(
-            f"Nothing can be written in {path.parent}: {error.strerror}. Give another directory.",
-            code="not_written",
-        ) from error
 
 
 def sha256_of(path: Path) -> str:
@@ -218,13 +201,9 @@ def write_json(path: Path, content: Any, indent: int | None = 2) -> dict[str, in
 
 def read_json(path: Path, advice: str, keys: Iterable[str] = ()) -> dict[str, Any]:
     """Reads a JSON object that must have `keys`; a `UserError` ends with `advice`."""
-    try:
-        content = json.loads(read_bounded(path))
-    except UserError as error:
-        raise UserError(f"{error} {advice}", code=error.code) from error
-    except (ValueError, RecursionError) as error:
-        reason = f"{type(error).__name__}: {shorten(error)}"
-        raise UserError(f"{path} is not JSON ({reason}). {advice}", code="damaged_file") from error
+    damage = ValueError, RecursionError
+    with translated_errors(damage, f"{path} is not JSON", advice, code="damaged_file"):
+        content = json.loads(read_bounded(path, advice))
     if not isinstance(content, dict):
         raise UserError(
             f"{path}: expected a JSON object, got {type(content).__name__}. {advice}",
@@ -265,13 +244,9 @@ def locked_directory(directory: str | Path, command: str) -> Iterator[BinaryIO]:
     """
     path = Path(directory) / _LOCK_FILE
     make_parent(path)
-    try:
+    text, advice = f"Nothing can be written in {directory}", "Give another directory."
+    with translated_errors(OSError, text, advice, code="not_written"):
         file = path.open("a+b", buffering=0)
-    except OSError as error:
-        raise UserError(
-            f"Cannot write in {directory}: {error.strerror}. Give another directory.",
-            code="not_written",
-        ) from error
     with file:
         if lock(file) is False:
             file.seek(0)

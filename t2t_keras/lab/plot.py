@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from t2t_keras.errors import UserError, suggest
+from t2t_keras.errors import UserError, suggest, translated_errors
 from t2t_keras.io.files import check_outputs, check_parent
 from t2t_keras.io.terminal import printable
 from t2t_keras.lab.drawing import check_format, need_matplotlib, save_figure
@@ -114,12 +114,8 @@ def _read_curves_by_kind(run: str) -> dict[str, dict[str, dict[int, float]]]:
         raise UserError(
             f"There is no run in {run}: expected the --output_dir of t2t-trainer.", code="no_run"
         )
-    try:
+    with translated_errors(OSError, f"The curves in {run} cannot be read", code="not_read"):
         curves = {folder.name: read_curves(folder) for folder in sorted(Path(run).iterdir())}
-    except OSError as error:
-        raise UserError(
-            f"{error.filename} cannot be read: {error.strerror}.", code="not_read"
-        ) from error
     if not any(curves.values()):
         raise UserError(
             f"The run in {run} has no curves yet: t2t-trainer writes the first points after 100 "

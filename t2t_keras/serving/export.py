@@ -26,7 +26,7 @@ from t2t_keras.decoding.config import DecodeConfig, decode_config
 from t2t_keras.decoding.translation import one_line
 from t2t_keras.decoding.translator import Translator, translate_and_score
 from t2t_keras.environment import expand_path, installed_versions
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, translated_errors
 from t2t_keras.evaluation.results import Result, checkpoint_checksum, read_results, run_result
 from t2t_keras.io.terminal import printable
 from t2t_keras.serving import messages
@@ -110,7 +110,9 @@ def export(  # type: ignore[misc]  # `export_dir` is the second argument or the 
         "dtype": dtype,
         "outputs": translator.problem.raw_output or "text",
     }
-    try:
+    text = f"Cannot write the export to {export_dir}"
+    advice, kinds = "Make room or give another --export_dir.", (OSError, tf.errors.OpError)
+    with translated_errors(kinds, text, advice, code="not_written"):
         export_dir.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".unfinished-", dir=export_dir) as folder:
             unfinished = Path(folder) / "1"
@@ -127,12 +129,6 @@ def export(  # type: ignore[misc]  # `export_dir` is the second argument or the 
             versions = [int(path.name) for path in export_dir.iterdir() if path.name.isdecimal()]
             version = max(int(time.time()), max(versions, default=0) + 1)
             return unfinished.rename(export_dir / str(version))
-    except (OSError, tf.errors.OpError) as error:
-        raise UserError(
-            f"Cannot write the export to {export_dir}: {error}. Make room or give another "
-            f"--export_dir.",
-            code="not_written",
-        ) from error
 
 
 def _translator_and_folder(

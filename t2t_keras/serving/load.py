@@ -18,7 +18,7 @@ import tensorflow_text  # noqa: F401 - registers the operators of the vocabulary
 from t2t_keras.decoding.lines import check_lines
 from t2t_keras.decoding.translation import Hypothesis, Translation
 from t2t_keras.environment import expand_path
-from t2t_keras.errors import UserError, command_line
+from t2t_keras.errors import UserError, command_line, translated_errors
 from t2t_keras.io.files import (
     MANIFEST_FILE,
     SAVED_MODEL_FILE,
@@ -159,14 +159,9 @@ def load_export(path: str | Path, warm_up: bool = False) -> LoadedExport:
             + command_line("t2t-exporter", output_dir=directory, export_dir=f"{directory}/export"),
             code="no_export",
         )
-    try:
+    kinds = OSError, ValueError, tf.errors.OpError
+    with translated_errors(kinds, f"Cannot load the export {directory}", code="damaged_export"):
         loaded = LoadedExport(directory)
         if warm_up:
             loaded.warm_up()
         return loaded
-    except UserError:
-        raise
-    except (OSError, ValueError, tf.errors.OpError) as error:
-        raise UserError(
-            f"Cannot load the export {directory}: {error}", code="damaged_export"
-        ) from error

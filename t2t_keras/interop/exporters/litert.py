@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow.lite.python.convert_phase import ConverterError
 
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.errors import UserError
+from t2t_keras.errors import translated_errors
 from t2t_keras.interop.exporters.exported import greedy_model, write_companion_files
 from t2t_keras.layers.base import layout_of
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
@@ -41,13 +41,9 @@ def write(translator: Translator, folder: Path, dtype: str) -> None:
         converter.optimizations = [tf.lite.Optimize.DEFAULT]
     if dtype == "float16":
         converter.target_spec.supported_types = [tf.float16]
-    try:
+    text = "LiteRT cannot represent the model"
+    with translated_errors(ConverterError, text, code="not_supported"):
         (folder / FILE).write_bytes(converter.convert())
-    except ConverterError as error:
-        reason = str(error).partition("\n")[0]
-        raise UserError(
-            f"LiteRT cannot represent the model: {reason}", code="not_supported"
-        ) from error
     write_companion_files(
         translator,
         folder,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.errors import UserError, shorten
+from t2t_keras.errors import UserError, translated_errors
 from t2t_keras.interop.importers.files import named_tensors, read_pytorch, read_text
 from t2t_keras.interop.importers.imported import Imported, Settings
 from t2t_keras.interop.importers.pickles import to_containers
@@ -110,7 +110,11 @@ def read_fairseq(
 def _read_checkpoint(path: Path) -> tuple[dict, dict, dict[str, np.ndarray], int]:
     """Returns the settings of model and task, the weights, and the number of training steps."""
     content = read_pytorch(path)
-    try:
+    with translated_errors(
+        (AttributeError, KeyError, TypeError, ValueError),
+        f"{path} is not a checkpoint of fairseq, with the keys model, and args or cfg",
+        code="not_a_checkpoint",
+    ):
         config = to_containers(content.get("cfg"), str(path)) or {}
         settings = config.get("model") or to_containers(content["args"], str(path))
         # `_name` names the task here, but the architecture in the model's settings.
@@ -118,14 +122,6 @@ def _read_checkpoint(path: Path) -> tuple[dict, dict, dict[str, np.ndarray], int
         weights = named_tensors(content["model"], path)
         steps = int((content.get("optimizer_history") or [{}])[-1].get("num_updates", 0))
         return {**settings}, {**task}, weights, steps
-    except UserError:
-        raise
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise UserError(
-            f"{path}: expected a checkpoint of fairseq, with the keys model, and args or cfg "
-            f"({shorten(error)}).",
-            code="not_a_checkpoint",
-        ) from error
 
 
 def hyperparameters(settings: Settings) -> dict[str, Any]:

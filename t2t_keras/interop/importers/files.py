@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 import yaml
 
-from t2t_keras.errors import UserError, missing_package, shorten
+from t2t_keras.errors import UserError, missing_package, shorten, translated_errors
 from t2t_keras.interop.importers.pickles import TensorPickle, TreeBound
 from t2t_keras.io.files import (
     MAX_BYTES,
@@ -32,12 +32,8 @@ _TEXT_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:binary")
 
 def read_text(path: Path, advice: str = "") -> str:
     """Returns the text of a file; raises `UserError` like `read_bounded`, or if not UTF-8."""
-    try:
+    with translated_errors(UnicodeDecodeError, f"{path} is not UTF-8", advice, code="not_utf8"):
         return read_bounded(path, advice).decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise UserError(
-            f"{path} is not UTF-8 ({shorten(error)}). {advice}".rstrip(), code="not_utf8"
-        ) from error
 
 
 def find_recorded_file(name: object, *folders: Path) -> Path:
@@ -87,17 +83,14 @@ def read_yaml(content: str | bytes, origin: str, texts_only: bool = False) -> di
             for value in node.value:
                 check(value, depth + 1)
 
-    try:
+    # Errors of many kinds, for example for the date 2020-99-99.
+    with translated_errors(Exception, f"{origin} is not YAML", code="not_yaml"):
         parser = getattr(yaml, fast, getattr(yaml, slow))(content)
         # Check before constructing, which copies a merged mapping at each use.
         node = parser.get_single_node()
         if node is not None:
             check(node)
         mapping = node and parser.construct_document(node)
-    except UserError:
-        raise
-    except Exception as error:  # Many kinds, for example for the date 2020-99-99.
-        raise UserError(f"{origin} is not YAML: {shorten(error)}.", code="not_yaml") from error
     if not isinstance(mapping, dict):
         raise UserError(
             f"{origin}: expected a mapping, got {type(mapping).__name__}.",
@@ -144,13 +137,9 @@ def _read_safetensors(path: Path) -> Mapping[str, np.ndarray]:
         from safetensors.numpy import load_file  # ml_dtypes adds bfloat16.
     except ModuleNotFoundError as error:
         raise missing_package(str(path), "safetensors", "import") from error
-    try:
+    with translated_errors(Exception, f"{path} cannot be read", code="not_read"):
         open_regular(path).close()
         return load_file(path)
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(f"{path} cannot be read: {shorten(error)}", code="not_read") from error
 
 
 # TensorFlow escapes quotes in paths; the names of its checkpoints have none.
@@ -197,14 +186,13 @@ def read_tensorflow(
     import tensorflow as tf
 
     prefix = checkpoint_prefix(path)
-    try:
-        with plain_path(prefix) as plain:
-            return Path(prefix), read(tf.train.load_checkpoint(plain))
-    except Exception as error:  # Damage raises OpError, ValueError and others.
-        raise UserError(
-            f"{path}: expected a checkpoint of {toolkit} ({shorten(error)}).",
-            code="not_a_checkpoint",
-        ) from error
+    # Damage raises OpError, ValueError and others.
+    text = f"{path} is not a checkpoint of {toolkit}"
+    with (
+        plain_path(prefix) as plain,
+        translated_errors(Exception, text, code="not_a_checkpoint"),
+    ):
+        return Path(prefix), read(tf.train.load_checkpoint(plain))
 
 
 # The first pickle in files of PyTorch before 1.6.

@@ -10,7 +10,7 @@ import numpy as np
 
 from t2t_keras import hyperparameters
 from t2t_keras.data.problem import Problem
-from t2t_keras.errors import UserError, shorten
+from t2t_keras.errors import UserError, shorten, translated_errors
 from t2t_keras.interop.importers import IMPORTERS
 from t2t_keras.text.tokenizer import Tokenizer, vocabulary_settings
 from t2t_keras.training.checkpoints import assign_weights, write_run
@@ -70,18 +70,11 @@ def read_model(
     options = dict(
         languages=languages, vocabulary=vocabulary, target_space=target_space, changes=changes
     )
-    try:
+    text = f"{model} is not a valid model of {toolkit}"
+    advice = f"Copy it again, or save it again with {toolkit}."
+    # Invalid shapes and values may fail anywhere.
+    with translated_errors(_DAMAGE_ERRORS, text, advice, code="damaged_model"):
         imported = importer(model, **{name: options[name] for name in options if name in accepted})
-    except UserError:
-        raise
-    except _DAMAGE_ERRORS as error:
-        # Invalid shapes and values may fail anywhere.
-        reason = f"{type(error).__name__}: {shorten(error)}"
-        raise UserError(
-            f"{model} is not a valid model of {toolkit} ({reason}). Copy it again, or save it "
-            f"again with {toolkit}.",
-            code="damaged_model",
-        ) from error
     return dataclasses.replace(imported, hparams={**imported.hparams, **(changes or {})})
 
 

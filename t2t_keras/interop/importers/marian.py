@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.errors import UserError, shorten
+from t2t_keras.errors import UserError, shorten, translated_errors
 from t2t_keras.interop.importers.files import (
     check_compression,
     find_recorded_file,
@@ -259,18 +259,13 @@ def read_vocabulary(file: Path, size: int) -> IdOrder:
 
 
 def _parse_ids(content: bytes, file: Path) -> dict[str, int]:
-    try:
+    damage, text = (AttributeError, TypeError, ValueError), f"{file} is not a vocabulary of Marian"
+    with translated_errors(damage, text, code="not_a_vocabulary"):
         text = content.decode("utf-8")
         if file.suffix not in (".yml", ".yaml", ".json"):
             return {piece: i for i, piece in enumerate(text.removesuffix("\n").split("\n"))}
         numbers = read_yaml(text.translate(_REPLACE_CONTROLS), str(file), texts_only=True)
         return {piece.translate(_RESTORE_CONTROLS): int(i) for piece, i in numbers.items()}
-    except UserError:
-        raise
-    except (AttributeError, TypeError, ValueError) as error:
-        raise UserError(
-            f"{file} is not a vocabulary of Marian: {shorten(error)}.", code="not_a_vocabulary"
-        ) from error
 
 
 _HUGGINGFACE_ACTIVATIONS = {"gelu": "gelu", "swish": "silu", "silu": "silu", "relu": "relu"}

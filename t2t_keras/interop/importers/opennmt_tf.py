@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.errors import UserError, shorten
+from t2t_keras.errors import UserError, shorten, translated_errors
 from t2t_keras.interop.importers.files import (
     find_recorded_file,
     read_tensorflow,
@@ -171,15 +171,10 @@ def _described_settings(path: Path, changes: Mapping[str, Any]) -> dict[str, Any
     """Returns the settings in a model's description, which is parsed, not run."""
     descriptions: list[dict[str, Any]] = []
     if path.exists():
-        try:
+        damage = (SyntaxError, ValueError, RecursionError, MemoryError)
+        text = f"{path} is not a description of a model"
+        with translated_errors(damage, text, code="bad_configuration"):
             tree = ast.parse(read_bounded(path, max_bytes=_MAX_DESCRIPTION))
-        except UserError:
-            raise
-        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-            raise UserError(
-                f"{path} is not a description of a model ({shorten(error)}).",
-                code="bad_configuration",
-            ) from error
         descriptions = [
             _DEFAULTS | _CATALOG[name] | _arguments(call) for name, call in _model_calls(tree)
         ]
@@ -254,18 +249,10 @@ def _files(vocabulary: str | Path, folder: Path) -> tuple[list[Path], list[Path]
 
 def _configured_files(path: Path, folder: Path) -> tuple[list[Path], list[Path], dict[str, bool]]:
     """Like `_files`, for the files and settings that a `.yml` file names."""
-    try:
+    text = f"{path} lacks OpenNMT-tf's source_vocabulary and target_vocabulary in data"
+    with translated_errors((ValueError, KeyError, TypeError), text, code="bad_configuration"):
         data = dict(read_yaml(read_bounded(path), str(path))["data"])
         recorded_files = [data[f"{side}_vocabulary"] for side in ("source", "target")]
-    except UserError:
-        raise
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(
-            f"{path}: expected a configuration of OpenNMT-tf, with source_vocabulary and "
-            f"target_vocabulary in data ({error!r}).",
-            code="bad_configuration",
-        ) from error
-
     folders = folder, path.parent, Path()
     names = ("source_tokenization", "target_tokenization", "source_sequence_controls")
     *tokenizations, controls = (
@@ -347,13 +334,9 @@ def _embeddings(
     Also sets `share_embeddings` and the sizes in `hparams`.
     """
     table_keys = [keys.get(name, "") for name in _TABLES]
-    try:
+    text = "The checkpoint lacks embeddings of a Transformer of OpenNMT-tf 2"
+    with translated_errors(KeyError, text, code="missing_weight"):
         source, target, projection = (weights[name] for name in table_keys)
-    except KeyError as error:
-        raise UserError(
-            f"The checkpoint lacks embeddings of a Transformer of OpenNMT-tf 2: {error}.",
-            code="missing_weight",
-        ) from error
     for name in set(table_keys):
         del weights[name]
     for file, table, words in zip(files, (source, target), pieces, strict=True):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t_keras.errors import UserError, shorten
+from t2t_keras.errors import UserError, translated_errors
 from t2t_keras.interop.tokenizers import BOUNDARY, LookedUpPieces, WordTokenizer
 from t2t_keras.io.files import read_bounded
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, SPACE, UNKNOWN_ID
@@ -68,13 +68,10 @@ def pieces_by_id(ids: Mapping[str, int], origin: str) -> list[str]:
     Raises:
       UserError: the ids are not consecutive numbers from 0.
     """
-    try:
+    text, damage = f"{origin} has no id for each piece", (OverflowError, TypeError, ValueError)
+    with translated_errors(damage, text, code="not_a_vocabulary"):
         pieces = {int(i): piece for piece, i in ids.items()}
         "".join(ids).encode()  # JSON may hold lone surrogates; UTF-8 may not.
-    except (OverflowError, TypeError, ValueError) as error:
-        raise UserError(
-            f"{origin}: expected an id for each piece: {shorten(error)}.", code="not_a_vocabulary"
-        ) from error
     if missing := set(range(len(ids))) - pieces.keys():
         raise UserError(
             f"{origin}: expected ids from 0 to {len(ids) - 1}, but {min(missing)} is missing.",
@@ -315,12 +312,9 @@ def lookup_tokenizer(
     Raises:
       UserError: the file is not a SentencePiece model, or does not match the pieces.
     """
-    try:
+    text = f"{origin} is not a SentencePiece model"
+    with translated_errors(Exception, text, code="not_sentencepiece"):
         model = parsed_model(model_bytes)
-    except Exception as error:
-        raise UserError(
-            f"{origin} is not a SentencePiece model: {shorten(error)}.", code="not_sentencepiece"
-        ) from error
     normal_pieces = {piece.piece for piece in model.pieces if piece.type == piece.NORMAL}
     _check_pieces(normal_pieces, pieces[UNKNOWN_ID + 1 :], origin)
     types = type(model).SentencePiece

@@ -19,7 +19,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric, Score, Signature
 from sacrebleu.significance import PairedTest, Result
 
-from t2t_keras.errors import UserError, suggest
+from t2t_keras.errors import UserError, suggest, translated_errors
 from t2t_keras.lab.comparison.systems import TranslatedText
 from t2t_keras.metrics import check_tokenization
 from t2t_keras.registry import METRICS
@@ -156,12 +156,9 @@ class CometModel(NamedTuple):
                 code="no_model",
             )
         python = str(self.python or sys.executable)
-        try:
+        text = f"{python} cannot be started"
+        with translated_errors(OSError, text, code="other_program_failed"):
             missing = subprocess.run([python, "-I", "-c", _FIND_COMET], check=False).returncode
-        except OSError as error:
-            raise UserError(
-                f"{python} cannot be started: {error.strerror}.", code="other_program_failed"
-            ) from error
         if missing:
             raise UserError(
                 f"COMET needs a package that {python} does not have: pip install unbabel-comet, in "
