@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from t2t_keras.errors import UserError, missing_package, translated_errors
+from t2t_keras.errors import UserError, missing_package, translated_errors, unknown_name
 from t2t_keras.io.files import locked_directory
 from t2t_keras.text.files import check_readable
 
@@ -110,9 +110,7 @@ def example(name: str) -> str:
 def _check_name(name: str) -> None:
     if not (_FOLDER / name / "Snakefile").is_file():
         known = sorted(path.parent.name for path in _FOLDER.glob("*/Snakefile"))
-        raise UserError(
-            f"There is no recipe '{name}'. Choose from {', '.join(known)}.", code="unknown_name"
-        )
+        raise unknown_name("recipe", name, known)
 
 
 def _snakemake(name: str, config: str | Path) -> list[str]:

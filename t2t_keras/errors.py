@@ -43,6 +43,16 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {' or '.join(map(repr, matches))}?" if matches else ""
 
 
+def unknown_name(kind: str, name: str, known: Iterable[str], advice: str = "") -> UserError:
+    """Returns the error for a name that is not among the known ones."""
+    known = list(known)
+    return UserError(
+        f"There is no {kind} {name!a}.{suggest(name, known)} Choose from {', '.join(known)}. "
+        f"{advice}".rstrip(),
+        code="unknown_name",
+    )
+
+
 def command_line(program: str, *arguments: object, **flags: object) -> str:
     """Returns a command for a message: on its own line, quoted for a shell.
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from sacrebleu.metrics import BLEU, CHRF
 
-from t2t_keras.errors import UserError, suggest
+from t2t_keras.errors import UserError, suggest, unknown_name
 from t2t_keras.registry import METRICS
 
 # sacreBLEU's tokenisations, without those that need another package or a download.
@@ -151,11 +151,7 @@ def convention_bleu(
       UserError: an unknown convention, or a language that sacremoses does not know.
     """
     if convention not in CONVENTIONS:
-        raise UserError(
-            f"There is no convention '{convention}'.{suggest(convention, CONVENTIONS)} There are: "
-            f"{', '.join(CONVENTIONS)}.",
-            code="unknown_name",
-        )
+        raise unknown_name("convention", convention, CONVENTIONS)
     # Imported here: its tables of characters take a third of a second to load.
     import sacremoses
     from sacremoses.corpus import NonbreakingPrefixes
@@ -195,11 +191,7 @@ def split_compounds(line: str) -> str:
 def check_tokenization(name: str) -> None:
     """Raises `UserError` unless `name` is one of `TOKENIZATIONS`."""
     if name not in TOKENIZATIONS:
-        raise UserError(
-            f"There is no tokenisation {name!a}.{suggest(name, TOKENIZATIONS)} There are: "
-            f"{', '.join(TOKENIZATIONS)}.",
-            code="unknown_name",
-        )
+        raise unknown_name("tokenisation", name, TOKENIZATIONS)
 
 
 def add_metrics(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import yaml
 
 from t2t_keras.environment import expand_path
-from t2t_keras.errors import UserError, shorten, suggest
+from t2t_keras.errors import UserError, shorten, suggest, unknown_name
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -197,11 +197,7 @@ def override(
                 code="unknown_name",
             )
         if name not in fields:
-            raise UserError(
-                f"There is no {noun} '{name}'.{suggest(name, fields)} "
-                f"Choose from {', '.join(sorted(fields))}.",
-                code="unknown_name",
-            )
+            raise unknown_name(noun, name, sorted(fields))
         if isinstance(value, str):
             value = fields[name].metadata["words"].get(value.strip().lower(), value)
             value = expand_path(value) if fields[name].metadata["is_path"] else value

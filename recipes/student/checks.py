@@ -14,7 +14,7 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.recipes.student.plan import PROBLEM, Plan
-from t2t_keras.text.files import decoded, read_lines
+from t2t_keras.text.files import check_same_lines, decoded, read_lines
 from t2t_keras.training.evaluation import selection_metric
 from t2t_keras.training.run_config import TrainOptions, train_options
 from t2t_keras.training.trained_parts import choose_trained
@@ -155,12 +155,7 @@ def _check_pairs(plan: Plan) -> None:
     for name in (*plan.config["corpora"], *plan.noisy, *plan.dev):
         source, target = plan.pair(name)
         count, paths = lines[source], (files[source], files[target])
-        if count != lines[target]:
-            raise UserError(
-                f"Line N of one file must be the translation of line N of the other, but "
-                f"{paths[0]} has {count:,} lines and {paths[1]} has {lines[target]:,}.",
-                code="unequal_counts",
-            )
+        check_same_lines({paths[0]: count, paths[1]: lines[target]})
         chunk = FileChunk(paths=paths, offsets=(0, 0), first_line=1, count=count, corpus=name)
         check_direction([chunk], (plan.source, plan.target))
 

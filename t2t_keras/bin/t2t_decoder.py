@@ -33,11 +33,11 @@ from t2t_keras.bin.flags import (
 from t2t_keras.decoding.config import decode_config
 from t2t_keras.decoding.line_job import Shard
 from t2t_keras.errors import UserError
-from t2t_keras.io.files import check_outputs, is_stream
+from t2t_keras.io.files import check_not_stream, check_outputs, is_stream
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.terminal import interactive_lines, product
 from t2t_keras.registry import AUGMENTATIONS, ENGINES, LINE_STAGE_FILES, summary
-from t2t_keras.text.files import check_readable, read_text
+from t2t_keras.text.files import check_readable, check_same_lines, read_text
 from t2t_keras.training.checkpoint_files import checkpoint_at
 
 if TYPE_CHECKING:
@@ -170,11 +170,7 @@ def _check_combination(flags: Flags) -> None:
     has_own_text = flags.decode_from_file or flags.score_file or flags.decode_interactive
     if flags.decode_reference or not has_own_text:
         for file in (flags.decode_from_file, flags.decode_reference, flags.decode_to_file):
-            if file and is_stream(file):
-                raise UserError(
-                    f"To score translations, all files must be regular, got {file}.",
-                    code="not_a_file",
-                )
+            check_not_stream(file, "Scoring reads all files again")
 
 
 def _readable_texts(flags: Flags) -> list[str]:
@@ -210,13 +206,7 @@ def _requested_text(flags: Flags, run_config: "RunConfig") -> _Text:
         return _Text(str(paths[0]), str(paths[1]), str(decodes), split)
     if reference:
         # Check this first, since translation takes long.
-        counts = [len(read_text(Path(path))) for path in (source, reference)]
-        if counts[0] != counts[1]:
-            raise UserError(
-                f"Expected a reference for each line of {source}, got {counts[1]:,} lines in "
-                f"{reference} for {counts[0]:,}.",
-                code="unequal_counts",
-            )
+        check_same_lines({path: len(read_text(Path(path))) for path in (source, reference)})
     name = ".".join([source, run_config.model, run_config.hparams_set, run_config.problem.name])
     return _Text(source, reference, name, Path(source).name)
 

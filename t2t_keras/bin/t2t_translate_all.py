@@ -22,8 +22,7 @@ from t2t_keras.bin.flags import (
     recorded_run,
     refuse_together,
 )
-from t2t_keras.errors import UserError
-from t2t_keras.io.files import is_stream
+from t2t_keras.io.files import check_not_stream
 from t2t_keras.io.flags import Flags
 from t2t_keras.text.files import read_text
 
@@ -52,12 +51,7 @@ def run(flags: Flags) -> None:
     from t2t_keras.training.checkpoint_files import checkpoint_at
 
     for name in ("source", "prefix_file"):
-        path = getattr(flags, name)
-        if path and is_stream(path):
-            raise UserError(
-                f"--{name} must be a regular file, got {path}: it is read repeatedly.",
-                code="not_a_file",
-            )
+        check_not_stream(getattr(flags, name), f"--{name} is read repeatedly")
     refuse_together(flags, {"source": ["eval_use_test_set"]})
     run_config = recorded_run(flags, poll_policy(flags))
     source, name, text = Path(flags.source), Path(flags.source).name, ""

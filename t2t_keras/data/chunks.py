@@ -9,7 +9,7 @@ from pathlib import Path
 
 from t2t_keras.data.problem import Chunk, Problem
 from t2t_keras.errors import UserError
-from t2t_keras.text.files import line_name, line_offsets, normalized, read_span
+from t2t_keras.text.files import check_same_lines, line_name, line_offsets, normalized, read_span
 from t2t_keras.text.sources import CorpusInfo, plain_text
 
 
@@ -147,16 +147,7 @@ def _file_chunks(
     (count, source_offsets), (target_count, target_offsets) = (
         line_offsets(path, chunk_pairs) for path in paths
     )
-    if count != target_count:
-        raise UserError(
-            f"Line N of one file must be the translation of line N of the other, but {paths[0]} "
-            f"has {count:,} lines and {paths[1]} has {target_count:,}. Repair the files.",
-            code="unequal_counts",
-        )
-    if not count:
-        raise UserError(
-            f"{paths[0]} and {paths[1]} are empty. Give files with text.", code="no_text"
-        )
+    check_same_lines({paths[0]: count, paths[1]: target_count})
     offsets = zip(source_offsets, target_offsets, strict=True)
     for first, pair in zip(range(0, count, chunk_pairs), offsets, strict=True):
         yield FileChunk(paths, pair, first + 1, min(chunk_pairs, count - first), **vars(info))

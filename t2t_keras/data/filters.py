@@ -22,7 +22,7 @@ import numpy as np
 
 from t2t_keras.data.problem import Chunk
 from t2t_keras.environment import installed_versions
-from t2t_keras.errors import UserError, missing_package, suggest
+from t2t_keras.errors import UserError, missing_package, unknown_name
 from t2t_keras.registry import FILTERS
 from t2t_keras.text.files import is_blank, normalized, read_lines
 from t2t_keras.text.formats import main_language
@@ -43,11 +43,8 @@ def check_filters(names: Sequence[str], languages: Iterable[str]) -> None:
     known_filters = [*BUILT_IN_FILTERS, *FILTERS]
     for name in names:
         if name not in known_filters:
-            raise UserError(
-                f"There is no filter '{name}'.{suggest(name, known_filters)} Filters are "
-                f"{', '.join(known_filters)}; give several as filters=[identical, duplicates].",
-                code="unknown_name",
-            )
+            advice = "Give several as filters=[identical, duplicates]."
+            raise unknown_name("filter", name, known_filters, advice)
     if "language" in names:
         known_languages = _identifier().labels
         for code in map(main_language, languages):

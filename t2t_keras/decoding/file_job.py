@@ -18,7 +18,13 @@ from t2t_keras.decoding.lines import encode_text, stage_settings
 from t2t_keras.decoding.translation import Hypothesis, PairScore, Translation, one_line, perplexity
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.io.files import STANDARD_STREAM, is_stream, sha256_of, write_atomically
+from t2t_keras.io.files import (
+    STANDARD_STREAM,
+    check_not_stream,
+    is_stream,
+    sha256_of,
+    write_atomically,
+)
 from t2t_keras.io.terminal import printable
 from t2t_keras.special_ids import EOS_ID
 from t2t_keras.text.alignment import to_pharaoh
@@ -104,12 +110,7 @@ def translate_file(
 
 def _references_path(translator: Translator, source: str | Path, output: str | Path) -> str:
     """Returns the name of the file for postprocessed references."""
-    if is_stream(source):
-        raise UserError(
-            f"Postprocessing references reads the source again, but {source} can be read only "
-            f"once. Write it to a file, or leave the references out.",
-            code="not_a_file",
-        )
+    check_not_stream(source, "Postprocessing references reads the source again")
     return f"{output}.reference.{translator.problem.postprocessed_suffix}"
 
 
@@ -194,11 +195,7 @@ def translation_settings(translator: Translator, prefixes: str | Path = "") -> d
 
 
 def _read_prefixes(path: str | Path, source: str | Path) -> list[str]:
-    if is_stream(path):
-        raise UserError(
-            f"Prefixes must be in a regular file, which can be read twice, got {path}.",
-            code="not_a_file",
-        )
+    check_not_stream(path, "Prefixes are read twice")
     prefixes = read_text(Path(path))
     if not is_stream(source) and (lines := count_lines(Path(source))) != len(prefixes):
         raise UserError(

@@ -389,6 +389,12 @@ def is_stream(path: str | Path) -> bool:
     return str(path) == STANDARD_STREAM or (path.exists() and not path.is_file())
 
 
+def check_not_stream(path: str | Path, reason: str) -> None:
+    """Raises `UserError` for a stream, where a command needs a regular file or ""."""
+    if str(path) and is_stream(path):
+        raise UserError(f"{reason}: expected a regular file, got {path}.", code="not_a_file")
+
+
 def check_outputs(
     inputs: Iterable[str | Path],
     outputs: Iterable[str | Path],

@@ -13,8 +13,8 @@ from t2t_keras.data.filters import check_direction
 from t2t_keras.decoding.line_job import read_manifest, resolve_outputs, run_line_job
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.io.files import as_json, is_stream, sha256_of
-from t2t_keras.text.files import count_lines, is_blank, read_lines, read_text
+from t2t_keras.io.files import as_json, check_not_stream, sha256_of
+from t2t_keras.text.files import check_same_lines, count_lines, is_blank, read_lines, read_text
 
 # Reasons that replace missing scores in the file of scores.
 _BLANK_PAIR, _LONG_PAIR = "blank", "too long"
@@ -132,11 +132,7 @@ def _check_arguments(
             code="bad_value",
         )
     for path in (source, target):
-        if is_stream(path):
-            raise UserError(
-                f"The text must be in regular files, got {path}: it is read twice.",
-                code="not_a_file",
-            )
+        check_not_stream(path, "The text is read twice")
 
 
 def _write_selected(
@@ -198,14 +194,7 @@ def _count_pairs(source: str | Path, target: str | Path, languages: Mapping[str,
     """Returns the number of pairs; raises `UserError` for empty, unequal or swapped files."""
     sides = Path(source), Path(target)
     num_lines, num_target_lines = map(count_lines, sides)
-    if num_lines != num_target_lines:
-        raise UserError(
-            f"{source} has {num_lines:,} lines, {target} has {num_target_lines:,}: expected the "
-            f"same number.",
-            code="unequal_counts",
-        )
-    if not num_lines:
-        raise UserError(f"{source} and {target} are empty. Give text.", code="no_text")
+    check_same_lines({source: num_lines, target: num_target_lines})
     stride = 1 + num_lines // _SAMPLED_LINES
     sample = (
         [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from t2t_keras.errors import UserError, suggest, translated_errors
+from t2t_keras.errors import UserError, translated_errors, unknown_name
 from t2t_keras.io.files import check_outputs, check_parent
 from t2t_keras.io.terminal import printable
 from t2t_keras.lab.drawing import check_format, need_matplotlib, save_figure
@@ -98,12 +98,7 @@ def run_curves(
                 curves[name].append(Curve(label, kind, hours(x) if hours else x, y))
     for name in names:
         if name not in curves:
-            known = sorted(curves)
-            raise UserError(
-                f"There is no curve '{name}' in {' or '.join(folders)}.{suggest(name, known)} "
-                f"The curves are {', '.join(known)}.",
-                code="unknown_name",
-            )
+            raise unknown_name(f"curve in {' or '.join(folders)} named", name, sorted(curves))
     shown_names = names or [name for name in _DEFAULT_CURVES if name in curves] or curves
     return {name: curves[name] for name in shown_names}
 

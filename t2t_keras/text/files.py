@@ -14,7 +14,7 @@ import os
 import re
 import unicodedata
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -192,6 +192,20 @@ def line_offsets(path: Path, stride: int) -> tuple[int, list[int]]:
 def count_lines(path: Path) -> int:
     """Returns the number of lines; raises as `read_lines`."""
     return sum(1 for _ in read_lines(path))
+
+
+def check_same_lines(counts: Mapping[str | Path, int]) -> None:
+    """Raises `UserError` unless line-aligned files have the same number of lines, above 0."""
+    if len(set(counts.values())) > 1:
+        numbers = ", ".join(f"{file} has {count:,}" for file, count in counts.items())
+        raise UserError(
+            f"Expected files that are line-aligned, got different numbers of lines: {numbers}.",
+            code="unequal_counts",
+        )
+    if not all(counts.values()):
+        raise UserError(
+            f"Expected text, got empty files: {', '.join(map(str, counts))}.", code="no_text"
+        )
 
 
 def check_readable(path: Path) -> None:

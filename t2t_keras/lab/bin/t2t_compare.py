@@ -22,7 +22,7 @@ from t2t_keras.bin.flags import (
     require,
 )
 from t2t_keras.errors import UserError
-from t2t_keras.io.files import check_outputs, check_parent, is_stream, write_atomically
+from t2t_keras.io.files import check_not_stream, check_outputs, check_parent, write_atomically
 from t2t_keras.io.flags import HIDDEN, Flags
 from t2t_keras.io.terminal import printable, product
 from t2t_keras.lab.comparison.comparison import as_json, compare
@@ -95,10 +95,7 @@ def run(flags: Flags) -> None:
     files = flags.reference, flags.source, flags.training_text
     inputs = [*filter(None, files), *(flags.translations or ()), *(flags.runs or ())]
     if flags.output:
-        if is_stream(flags.output):
-            raise UserError(
-                f"--output must name a regular file, got '{flags.output}'.", code="not_a_file"
-            )
+        check_not_stream(flags.output, "--output is written atomically")
         check_outputs(inputs, [flags.output])
         check_parent(Path(flags.output))
     if flags.training_text:

@@ -15,7 +15,7 @@ from pathlib import Path
 from t2t_keras.bin.flags import command, define_common, define_run, recorded_run, refuse_alone
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.io.files import check_outputs, check_parent, is_stream, write_atomically
+from t2t_keras.io.files import check_not_stream, check_outputs, check_parent, write_atomically
 from t2t_keras.io.flags import Flags
 from t2t_keras.text.files import is_blank, is_text, read_text
 
@@ -50,8 +50,7 @@ def run(flags: Flags) -> None:
     outputs = {"page": page} | ({"figure": Path(flags.figure)} if flags.figure else {})
     check_outputs(filter(None, [flags.output_dir, flags.sentences_from_file]), outputs.values())
     for name, path in outputs.items():
-        if is_stream(path):
-            raise UserError(f"--{name} must name a regular file, got '{path}'.", code="not_a_file")
+        check_not_stream(path, f"--{name} is written atomically")
         check_parent(path)
     # All hypotheses of the beam are shown unless the settings say otherwise.
     settings = {"return_beams": True, **flags.decode_hparams}

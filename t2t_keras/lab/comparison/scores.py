@@ -19,7 +19,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.metrics.base import Metric, Score, Signature
 from sacrebleu.significance import PairedTest, Result
 
-from t2t_keras.errors import UserError, suggest, translated_errors
+from t2t_keras.errors import UserError, translated_errors, unknown_name
 from t2t_keras.lab.comparison.systems import TranslatedText
 from t2t_keras.metrics import check_tokenization
 from t2t_keras.registry import METRICS
@@ -175,11 +175,7 @@ def check_metrics(
     known = [*_metric_makers("", False), *METRICS]
     for name in names:
         if name not in known:
-            raise UserError(
-                f"There is no metric {name!a}.{suggest(name, known)} The metrics are "
-                f"{', '.join(known)}; and COMET with --comet_model.",
-                code="unknown_name",
-            )
+            raise unknown_name("metric", name, known, "For COMET, give --comet_model.")
     if not names and not comet:
         raise UserError(f"Expected at least one metric of {', '.join(known)}.", code="too_few")
     check_tokenization(tokenize)

@@ -20,8 +20,8 @@ from t2t_keras.decoding.lines import line_stages, stage_settings
 from t2t_keras.decoding.stored_model import StoredModel, stored_model
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.io.files import as_json, is_stream, not_a_run, read_json, sha256_of
-from t2t_keras.text.files import is_blank, read_text
+from t2t_keras.io.files import as_json, check_not_stream, not_a_run, read_json, sha256_of
+from t2t_keras.text.files import check_same_lines, is_blank, read_text
 from t2t_keras.training.checkpoint_files import step_of
 from t2t_keras.training.cost import read_cost
 from t2t_keras.training.run_config import RunConfig, merge_flags
@@ -102,12 +102,7 @@ class TranslatedText:
                 f"{self.reference_file} has only blank lines: expected references.",
                 code="blank",
             )
-        if len({count for _, count in counts}) > 1:
-            line_counts = ", ".join(f"{file} has {count:,}" for file, count in counts)
-            raise UserError(
-                f"Expected the same number of lines in each file, got: {line_counts}.",
-                code="unequal_counts",
-            )
+        check_same_lines(dict(counts))
 
 
 def read_files(
@@ -207,7 +202,8 @@ def read_runs(
       UserError: a run, a checkpoint or a set does not exist, the sets differ, the problem is not
         translation, or a file cannot be read.
     """
-    _check_arguments([*runs, *translations], [source, reference])
+    for path in (source, reference):
+        check_not_stream(path, "Each run reads the text")
     names = system_names([*runs, *translations], names)
     opened_runs = [_open_run(Path(path), problem_config, decode_hparams) for path in runs]
     text_files = [(Path(source), Path(reference))] * len(runs)
@@ -238,22 +234,6 @@ def _text_name(config: RunConfig, split: str, source: str | Path) -> str:
         return f"{config.problem.name}.{split}"
     # The checksum distinguishes texts of the same name.
     return f"{Path(source).name}.{sha256_of(Path(source))[:8]}"
-
-
-def _check_arguments(systems: Sequence[str | Path], texts: Sequence[str | Path]) -> None:
-    """Raises `UserError` for fewer than two systems, or texts that cannot be read repeatedly."""
-    if len(systems) < 2:
-        raise UserError(
-            f"Expected at least two runs to compare, the baseline first; got "
-            f"{', '.join(map(str, systems))}.",
-            code="too_few",
-        )
-    for path in texts:
-        if path and is_stream(path):
-            raise UserError(
-                f"The text must be in regular files, got {path}: each run reads it.",
-                code="not_a_file",
-            )
 
 
 def _dataset_files(config: RunConfig, split: str, data_dir: str | Path) -> tuple[Path, Path]:
