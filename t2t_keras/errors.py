@@ -37,6 +37,17 @@ def missing_package(subject: str, package: object, extra: str) -> UserError:
     )
 
 
+@contextlib.contextmanager
+def report_missing_package(purpose: str, extra: str) -> Iterator[None]:
+    """Raises `UserError` if a package imported in the block is not installed."""
+    try:
+        yield
+    except ImportError as error:
+        if not error.name or error.name.startswith("t2t_keras"):
+            raise
+        raise missing_package(purpose, error.name, extra) from error
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """Returns " Did you mean 'a' or 'b'?" for the known names closest to `name`, or ""."""
     matches = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.5)

@@ -21,7 +21,7 @@ from typing import Any
 from t2t_keras import registry
 from t2t_keras.data.encode import Starmap
 from t2t_keras.environment import installed_versions
-from t2t_keras.errors import UserError, missing_package
+from t2t_keras.errors import UserError, report_missing_package
 from t2t_keras.io.files import differences, read_json, write_atomically, write_json
 from t2t_keras.text.files import reading
 
@@ -83,11 +83,9 @@ def check_beam(runner: str, options: Sequence[str]) -> None:
 
 
 def _pipeline(runner: str, options: Sequence[str]) -> Any:
-    try:
+    with report_missing_package("--beam_runner", "beam"):
         import apache_beam
         from apache_beam.options.pipeline_options import PipelineOptions
-    except ModuleNotFoundError as error:
-        raise missing_package("--beam_runner", "Apache Beam", "beam") from error
     flags = [f"--{option.removeprefix('--')}" for option in options]
     output = io.StringIO()
     try:

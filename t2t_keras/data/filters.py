@@ -22,7 +22,7 @@ import numpy as np
 
 from t2t_keras.data.problem import Chunk
 from t2t_keras.environment import installed_versions
-from t2t_keras.errors import UserError, missing_package, unknown_name
+from t2t_keras.errors import UserError, report_missing_package, unknown_name
 from t2t_keras.registry import FILTERS
 from t2t_keras.text.files import is_blank, normalized, read_lines
 from t2t_keras.text.formats import main_language
@@ -137,10 +137,8 @@ def _mostly_in(language: str, lines: Iterable[str]) -> bool:
 
 @functools.cache
 def _identifier() -> Any:
-    try:
+    with report_missing_package("filters=language", "language"):
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
-    except ImportError as error:
-        raise missing_package("filters=language", f"py3langid ({error})", "language") from error
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
-from t2t_keras.errors import UserError, missing_package
+from t2t_keras.errors import UserError, report_missing_package, translated_errors
 from t2t_keras.io.files import atomic_writer
 from t2t_keras.io.terminal import show_reading
 from t2t_keras.text.files import is_utf16
@@ -400,16 +400,13 @@ def prepared_lines(text: PreparedText) -> Iterator[tuple[bytes, bytes]]:
 @contextlib.contextmanager
 def _open_builder(text: PreparedText) -> Iterator:
     """Yields the builder of a data set; errors name the data set."""
-    try:
+    subject = f"{text.dataset} in {text.data_dir}"
+    # tensorflow-datasets raises errors of many kinds.
+    failure = f"tensorflow-datasets cannot prepare or read {subject}"
+    with (
+        translated_errors(Exception, failure, code="not_prepared"),
+        report_missing_package(subject, "tfds"),
+    ):
         import tensorflow_datasets as tfds
 
         yield tfds.builder(text.dataset, data_dir=str(text.data_dir))
-    except ImportError as error:
-        subject = f"{text.dataset} in {text.data_dir}"
-        raise missing_package(subject, f"tensorflow-datasets ({error})", "tfds") from error
-    except Exception as error:  # tensorflow-datasets raises errors of many kinds.
-        raise UserError(
-            f"tensorflow-datasets cannot prepare or read {text.dataset} in {text.data_dir}: "
-            f"{type(error).__name__}: {error}",
-            code="not_prepared",
-        ) from error

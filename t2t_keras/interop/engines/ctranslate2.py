@@ -23,7 +23,7 @@ from t2t_keras.decoding.engine import (
     parallel_batches,
 )
 from t2t_keras.environment import usable_cores
-from t2t_keras.errors import UserError, missing_package
+from t2t_keras.errors import UserError, report_missing_package, translated_errors
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
 # Suppressed outputs of CTranslate2 have lower scores than this.
@@ -79,9 +79,10 @@ class CTranslate2Engine(Engine):
         self.config, self._folder, self._positions = config, folder, positions
         self.name = f"ctranslate2 {dtype}"
         self.batches_at_once = 1 if config.lines_at_once == 1 else batches_at_once(config)
-        try:
+        with report_missing_package("The engine ctranslate2", "ctranslate2"):
             import ctranslate2
-
+        kinds = OSError, ValueError, RuntimeError
+        with translated_errors(kinds, f"CTranslate2 cannot load {folder}", code="damaged_export"):
             self._translator = ctranslate2.Translator(
                 str(folder),
                 compute_type="int8" if dtype.startswith("int8") else "float32",
@@ -89,14 +90,6 @@ class CTranslate2Engine(Engine):
                 intra_threads=max(usable_cores() // self.batches_at_once, 1),
             )
             self._source_names, self._target_names = (_read_names(folder, side) for side in _SIDES)
-        except UserError:
-            raise
-        except ModuleNotFoundError as error:
-            raise missing_package("The engine ctranslate2", error.name, "ctranslate2") from error
-        except (OSError, ValueError, RuntimeError) as error:
-            raise UserError(
-                f"CTranslate2 cannot load {folder}: {error}", code="damaged_export"
-            ) from error
         self._ids = {name: number for number, name in enumerate(self._target_names)}
         # CTranslate2 ranks by its own penalty: request all hypotheses, and rank them here.
         self._penalty = 0.0 if config.samples else config.alpha * _PENALTY_SCALE

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 import yaml
 
-from t2t_keras.errors import UserError, missing_package, shorten, translated_errors
+from t2t_keras.errors import UserError, report_missing_package, shorten, translated_errors
 from t2t_keras.interop.importers.pickles import TensorPickle, TreeBound
 from t2t_keras.io.files import (
     MAX_BYTES,
@@ -133,10 +133,8 @@ def named_tensors(content: Any, origin: str | Path) -> dict[str, np.ndarray]:
 
 
 def _read_safetensors(path: Path) -> Mapping[str, np.ndarray]:
-    try:
+    with report_missing_package(str(path), "import"):
         from safetensors.numpy import load_file  # ml_dtypes adds bfloat16.
-    except ModuleNotFoundError as error:
-        raise missing_package(str(path), "safetensors", "import") from error
     with translated_errors(Exception, f"{path} cannot be read", code="not_read"):
         open_regular(path).close()
         return load_file(path)

@@ -68,7 +68,10 @@ def pieces_by_id(ids: Mapping[str, int], origin: str) -> list[str]:
     Raises:
       UserError: the ids are not consecutive numbers from 0.
     """
-    text, damage = f"{origin} has no id for each piece", (OverflowError, TypeError, ValueError)
+    text, damage = (
+        f"{origin}: expected an id for each piece",
+        (OverflowError, TypeError, ValueError),
+    )
     with translated_errors(damage, text, code="not_a_vocabulary"):
         pieces = {int(i): piece for piece, i in ids.items()}
         "".join(ids).encode()  # JSON may hold lone surrogates; UTF-8 may not.

@@ -2,16 +2,15 @@
 
 import codecs
 import collections
-import contextlib
 import dataclasses
 import pkgutil
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import AnyStr, NamedTuple
 
 from t2t_keras.environment import expand_path
-from t2t_keras.errors import UserError, missing_package, suggest
+from t2t_keras.errors import UserError, report_missing_package, suggest
 from t2t_keras.io.files import check_outputs, write_atomically
 from t2t_keras.text.files import MAX_LINE_BYTES, reading, replace_spans
 from t2t_keras.text.formats import main_language
@@ -329,17 +328,6 @@ def drop_overlaps(changes: Sequence[Change]) -> list[Change]:
     return disjoint_changes
 
 
-@contextlib.contextmanager
-def report_missing_package(purpose: str) -> Iterator[None]:
-    """Raises `UserError` if a package imported in the block is not installed."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if not error.name or error.name.startswith("t2t_keras"):
-            raise
-        raise missing_package(purpose, error.name, "documents") from error
-
-
 def read_document(path: str | Path, source: str = "", target: str = "") -> Document:
     """Reads a document; the extension of the file determines the format.
 
@@ -362,7 +350,7 @@ def read_document(path: str | Path, source: str = "", target: str = "") -> Docum
             code="unknown_extension",
         )
     content = _read_bounded(path, extension != ".docx")
-    with report_missing_package(f"{path}: reading {extension}"):
+    with report_missing_package(f"{path}: reading {extension}", "documents"):
         read = pkgutil.resolve_name(f"t2t_keras.workbench.documents.{EXTENSIONS[extension]}")
     return read(path, (source, target), content)
 

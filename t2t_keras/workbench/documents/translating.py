@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from t2t_keras.decoding.confidence import confidences
 from t2t_keras.environment import expand_path
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, report_missing_package
 from t2t_keras.io.files import check_outputs, check_parent
 from t2t_keras.io.terminal import LineProgress, print_beside_bar, printable
 from t2t_keras.text.files import has_letters, normalized, reading
@@ -25,7 +25,6 @@ from t2t_keras.workbench.documents.document import (
     Suggestion,
     Unit,
     read_document,
-    report_missing_package,
     translated_name,
 )
 from t2t_keras.workbench.documents.layout import SentenceGroup, sentence_groups, with_translations
@@ -146,7 +145,7 @@ class TranslationMemory:
         text = normalized(text.strip())
         if not _is_comparable(text) or not least:
             return None
-        with report_missing_package("A translation memory"):
+        with report_missing_package("A translation memory", "documents"):
             from rapidfuzz import fuzz, process
 
         # Much shorter or longer texts cannot be that similar.

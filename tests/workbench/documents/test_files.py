@@ -7,8 +7,8 @@ import types
 import pytest
 from refusals import refused
 
+from t2t_keras.errors import report_missing_package
 from t2t_keras.io import terminal
-from t2t_keras.workbench.documents.document import report_missing_package
 from t2t_keras.workbench.documents.translating import plan_files, translate_files
 
 
@@ -129,10 +129,10 @@ def test_what_is_read_besides_is_not_replaced(folder):
 def test_a_package_that_is_missing_is_named():
     with (
         refused("missing_package", "no_such_package", "'.[documents]'"),
-        report_missing_package("x"),
+        report_missing_package("x", "documents"),
     ):
         importlib.import_module("no_such_package.part")
-    with pytest.raises(ModuleNotFoundError), report_missing_package("x"):
+    with pytest.raises(ModuleNotFoundError), report_missing_package("x", "documents"):
         importlib.import_module("t2t_keras.no_such_module")
 
 
