@@ -52,12 +52,16 @@ def read_bounded(path: str | Path, advice: str = "", max_bytes: int = MAX_BYTES)
     Raises:
       UserError: it is larger, not a regular file, or cannot be read; the text ends with `advice`.
     """
-    kinds = OSError, ValueError  # ValueError: a NUL in the path.
-    with (
-        translated_errors(kinds, f"{path} cannot be read", advice, code="not_read"),
-        open_regular(path) as file,
-    ):
-        content = file.read(max_bytes + 1)
+    try:
+        with open_regular(path) as file:
+            content = file.read(max_bytes + 1)
+    except UserError:
+        raise
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path.
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(
+            f"{path} cannot be read: {reason}. {advice}".rstrip(), code="not_read"
+        ) from error
     if len(content) > max_bytes:
         raise UserError(
             f"{path} is too large: expected at most {max_bytes:,} bytes. {advice}".rstrip(),
@@ -201,9 +205,12 @@ def write_json(path: Path, content: Any, indent: int | None = 2) -> dict[str, in
 
 def read_json(path: Path, advice: str, keys: Iterable[str] = ()) -> dict[str, Any]:
     """Reads a JSON object that must have `keys`; a `UserError` ends with `advice`."""
-    damage = ValueError, RecursionError
-    with translated_errors(damage, f"{path} is not JSON", advice, code="damaged_file"):
-        content = json.loads(read_bounded(path, advice))
+    encoded = read_bounded(path, advice)
+    try:
+        content = json.loads(encoded)
+    except (ValueError, RecursionError) as error:
+        reason = f"{type(error).__name__}: {shorten(error)}"
+        raise UserError(f"{path} is not JSON ({reason}). {advice}", code="damaged_file") from error
     if not isinstance(content, dict):
         raise UserError(
             f"{path}: expected a JSON object, got {type(content).__name__}. {advice}",
