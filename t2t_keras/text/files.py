@@ -197,9 +197,10 @@ def count_lines(path: Path) -> int:
 def check_same_lines(counts: Mapping[str | Path, int]) -> None:
     """Raises `UserError` unless line-aligned files have the same number of lines, above 0."""
     if len(set(counts.values())) > 1:
-        numbers = ", ".join(f"{file} has {count:,}" for file, count in counts.items())
+        [(first, lines), *others] = counts.items()
+        numbers = "".join(f", {file} has {count:,}" for file, count in others)
         raise UserError(
-            f"Expected files that are line-aligned, got different numbers of lines: {numbers}.",
+            f"Expected line-aligned files, but {first} has {lines:,} lines{numbers}.",
             code="unequal_counts",
         )
     if not all(counts.values()):

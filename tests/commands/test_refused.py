@@ -162,7 +162,7 @@ not_a_file
   {DECODER}--decode_from_file=- --decode_reference=one => -
   {DECODER}--decode_to_file=- => -
   {INSIGHTS}--sentence=x --page=pipe => --page 'pipe'
-  {ALL}--source=- => --source -:
+  {ALL}--source=- => --source '-'
   {ALL}--prefix_file=/dev/null => --prefix_file /dev/null
 
 not_supported

@@ -56,8 +56,8 @@ class System:
 class TranslatedText:
     """A text with its reference and several systems' translations, line by line.
 
-    Raises `UserError` if the text has no lines, if files have different numbers of lines, if there
-    are fewer than two systems, or if two systems have the same name.
+    Raises `UserError` if the text has no lines, if files have different numbers of lines, or if two
+    systems have the same name.
 
     Attributes:
       systems: the systems; the first is the baseline.
@@ -76,12 +76,6 @@ class TranslatedText:
     tokenize: str = "13a"
 
     def __post_init__(self) -> None:
-        if len(self.systems) < 2:
-            raise UserError(
-                f"Expected at least two systems to compare, the baseline first; got "
-                f"{', '.join(system.file for system in self.systems)}.",
-                code="too_few",
-            )
         names = [system.name for system in self.systems]
         if duplicates := {name for name in names if names.count(name) > 1}:
             raise UserError(
@@ -129,8 +123,14 @@ def system_names(paths: Sequence[str | Path], names: Sequence[str] = ()) -> list
     """Returns a name for each path; by default, the shortest path endings that all differ.
 
     Raises:
-      UserError: the numbers of names and paths differ.
+      UserError: there are fewer than two paths, or the numbers of names and paths differ.
     """
+    if len(paths) < 2:
+        raise UserError(
+            f"Expected at least two systems to compare, the baseline first; got "
+            f"{', '.join(map(str, paths))}.",
+            code="too_few",
+        )
     if names and len(names) != len(paths):
         raise UserError(
             f"Expected {len(paths)} names, one for each system, got {len(names)}: "
