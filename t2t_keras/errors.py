@@ -97,6 +97,8 @@ def translated_errors(
 ) -> Iterator[None]:
     """Raises errors of other libraries as `UserError`: the text, the reason and the advice.
 
+    The reason of an `OSError` names its file, unless the text does.
+
     A `UserError` passes unchanged.
     """
     try:
@@ -105,6 +107,8 @@ def translated_errors(
         raise
     except kinds as error:
         reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {shorten(error)}"
+        file = getattr(error, "filename", None)
+        reason += f" ({file})" if file and str(file) not in text else ""
         raise UserError(f"{text}: {reason}. {advice}".rstrip(), code=code) from error
 
 

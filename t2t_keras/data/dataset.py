@@ -29,7 +29,7 @@ import numpy as np
 
 from t2t_keras.data.mixing import stages_of
 from t2t_keras.data.problem import Change, Problem
-from t2t_keras.errors import UserError, command_line
+from t2t_keras.errors import UserError, command_line, translated_errors
 from t2t_keras.io.files import (
     MANIFEST_FILE,
     differences,
@@ -208,11 +208,9 @@ class Generated:
         got = f"{path.stat().st_size:,}" if path.exists() else "no such file"
         if got != expected:
             raise _damage_error(path, f"expected {expected} bytes, got {got}")
-        try:
+        with translated_errors(OSError, f"{path} cannot be read", code="not_read"):
             if compare and sha256_of(path) != record["sha256"]:
                 raise _damage_error(path, "its content is not what t2t-datagen wrote")
-        except OSError as error:
-            raise UserError(f"{path} cannot be read: {error.strerror}.", code="not_read") from error
         return path
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, translated_errors
 from t2t_keras.io.files import (
     STANDARD_STREAM,
     TEMPORARY_SUFFIX,
@@ -382,13 +382,9 @@ def _open_locked(output: Path) -> BinaryIO:
     """Opens and locks an output's partial file, so that no other process opens it."""
     path = _partial_path(output)
     make_parent(path)
-    try:
+    advice = "Give another name for the output."
+    with translated_errors(OSError, f"Cannot write {path}", advice, code="not_written"):
         file = path.open("ab")
-    except OSError as error:
-        raise UserError(
-            f"Cannot write {path}: {error.strerror}. Give another name for the output.",
-            code="not_written",
-        ) from error
     is_locked = lock(file) is not False
     # Its previous owner may have completed or deleted it before the lock.
     if not (is_locked and path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat())):

@@ -149,17 +149,13 @@ def plain_text(
     pairs = [corpus for corpus in corpora if isinstance(corpus, ParallelFiles)]
     files = [file for pair in pairs for file in (pair.source, pair.target)]
     fetch(files, tmp_dir)
-    try:
+    advice = f"Archives and other formats are converted into {PLAIN_TEXT_FOLDER}/ in --tmp_dir."
+    text = "Text cannot be read or written"
+    with translated_errors(OSError, text, advice, code="not_read"):
         for archive in dict.fromkeys(file.name for file in files if file.members):
             # Read all texts of an archive in one pass.
             _unpack([file for file in files if file.name == archive], tmp_dir)
         return [_plain_pair(corpus, tmp_dir) for corpus in corpora]
-    except OSError as error:
-        raise UserError(
-            f"{error.filename or tmp_dir} cannot be read or written: {error.strerror or error}. "
-            f"Archives and other formats are converted into {PLAIN_TEXT_FOLDER}/ in --tmp_dir.",
-            code="not_read",
-        ) from error
 
 
 def _plain_pair(corpus: ParallelFiles | PreparedText, tmp_dir: Path) -> tuple[Path, Path]:

@@ -1,7 +1,6 @@
 """The curves of a run: event files for TensorBoard, or JSON lines without TensorFlow."""
 
 import collections
-import contextlib
 import json
 import math
 import struct
@@ -11,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from t2t_keras.errors import UserError
+from t2t_keras.errors import translated_errors
 from t2t_keras.io.files import CURVES_FILE
 from t2t_keras.text.files import split_lines
-from t2t_keras.training.checkpoint_files import first_line
+
+_ADVICE = "Make room; the same command continues."
 
 
 def make_curves(output_dir: str | Path) -> "TensorBoardCurves | JsonCurves":
@@ -42,7 +42,8 @@ class TensorBoardCurves:
     def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
         """Adds a point to each curve of a kind, such as "train" and "eval"."""
         folder, summary = str(self._output_dir / kind), self._tensorflow.summary
-        with _translated_errors(folder, self._tensorflow.errors.OpError):
+        error = self._tensorflow.errors.OpError
+        with translated_errors(error, f"Cannot write {folder}", _ADVICE, code="not_written"):
             if kind not in self._writers:
                 self._writers[kind] = summary.create_file_writer(folder)
             with self._writers[kind].as_default(step=step):
@@ -68,24 +69,13 @@ class JsonCurves:
     def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
         """Adds a point to each curve of a kind; see `TensorBoardCurves`."""
         path = self._output_dir / kind / CURVES_FILE
-        with _translated_errors(path, OSError):
+        with translated_errors(OSError, f"Cannot write {path}", _ADVICE, code="not_written"):
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps({"step": step, **scalars}) + "\n")
 
     def close(self) -> None:
         """Does nothing: no file stays open."""
-
-
-@contextlib.contextmanager
-def _translated_errors(path: str | Path, error_type: type[Exception]) -> Iterator[None]:
-    try:
-        yield
-    except error_type as error:
-        raise UserError(
-            f"Cannot write {path}: {first_line(error)}. Make room; the same command continues.",
-            code="not_written",
-        ) from error
 
 
 def read_curves(folder: str | Path) -> dict[str, dict[int, float]]:

@@ -11,7 +11,12 @@ import tensorflow as tf
 
 from t2t_keras.data.batches import Batch, RemoteBatch
 from t2t_keras.environment import usable_cores
-from t2t_keras.errors import OutOfMemoryError, UserError, translated_memory_errors
+from t2t_keras.errors import (
+    OutOfMemoryError,
+    UserError,
+    translated_errors,
+    translated_memory_errors,
+)
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers.base import layout_of
 from t2t_keras.training.backends.base import REQUESTS, Devices, Step
@@ -63,16 +68,11 @@ def _divide_cpu(replicas: int, gpus: int, cluster: Cluster | None) -> None:
         )
     (cpu,) = tf.config.list_physical_devices("CPU")
     logical_devices = [tf.config.LogicalDeviceConfiguration()] * replicas
-    try:
+    text = f"--cpu_replicas={replicas}: TensorFlow has already computed in this process"
+    with translated_errors(RuntimeError, text, "Train in a new process.", code="already_computing"):
         tf.config.set_logical_device_configuration(cpu, logical_devices)
         tf.config.threading.set_intra_op_parallelism_threads(cores // replicas)
         tf.config.threading.set_inter_op_parallelism_threads(replicas)
-    except RuntimeError as error:
-        raise UserError(
-            f"--cpu_replicas={replicas}: TensorFlow has already computed in this process. Train in "
-            f"a new process. ({error})",
-            code="already_computing",
-        ) from error
 
 
 def _gpu_names(worker_gpu: int | None) -> list[str]:
