@@ -4,6 +4,7 @@ import re
 import shlex
 
 import pytest
+from refusals import refused
 
 from t2t_keras.errors import (
     OutOfMemoryError,
@@ -11,7 +12,9 @@ from t2t_keras.errors import (
     command_line,
     shorten,
     suggest,
+    translated_errors,
     translated_memory_errors,
+    unknown_name,
 )
 
 
@@ -51,6 +54,38 @@ def test_only_errors_of_its_kind_and_sign_are_missing_memory():
     ):
         with pytest.raises(kind), translated_memory_errors(ValueError, "OOM"):
             raise error
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (OSError(28, "No space", "a.txt"), "It failed: No space (a.txt). Do that."),
+        (OSError(28, "No space", "It"), "It failed: No space. Do that."),
+        (ValueError("a\nb"), "It failed: ValueError: a b. Do that."),
+        (UserError("as it was", code="busy"), "as it was"),
+    ],
+)
+def test_errors_of_other_libraries_get_a_text_and_advice(error, text):
+    code = getattr(error, "code", "failed")
+    with (
+        refused(code) as refusal,
+        translated_errors(Exception, "It failed", "Do that.", code="failed"),
+    ):
+        raise error
+    assert str(refusal.value) == text
+
+
+def test_an_error_of_another_kind_passes():
+    with pytest.raises(KeyError), translated_errors((OSError, ValueError), "a", code="failed"):
+        raise KeyError("b")
+
+
+def test_a_name_that_is_unknown():
+    error = unknown_name("fruit", "aple", ["apple", "pear"], "Buy one.")
+    assert error.code == "unknown_name"
+    assert [name in str(error) for name in ("'aple'", "'apple'", "apple, pear", "Buy one.")] == [
+        True
+    ] * 4
 
 
 def test_an_error_has_a_code_and_a_status():
