@@ -7,7 +7,6 @@ A model is a run, an export of t2t-exporter --format=ctranslate2, or a folder of
 The server loads newer versions when they appear; the old one answers until then.
 """
 
-import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.errors import UserError, missing_package
 from t2t_keras.io.flags import Flags
 from t2t_keras.registry import ENGINES
+from t2t_keras.settings import setting_fields
 from t2t_keras.workbench.server.config import MEBIBYTE, ServerConfig
 
 if TYPE_CHECKING:
@@ -82,11 +82,8 @@ def run(flags: Flags) -> None:
     sources = [
         ModelSource.parse(text, flags.engine or "", flags.decode_hparams) for text in flags.model
     ]
-    names = [
-        field.name for field in dataclasses.fields(ServerConfig) if "meaning" in field.metadata
-    ]
     config = ServerConfig(
-        **{name: getattr(flags, name) for name in names},
+        **{name: getattr(flags, name) for name in setting_fields(ServerConfig)},
         max_file_bytes=flags.max_file_megabytes * MEBIBYTE,
         api_keys_file=_optional_path(flags.api_keys_file),
         storage=_optional_path(flags.storage),
