@@ -184,8 +184,8 @@ def _view_data(view: AttentionView) -> dict[str, Any]:
     layers, heads = view.weights.shape[:2]
     steps = np.rint(view.weights * _WEIGHT_STEPS).astype("<u2")
     return {
-        "queries": list(map(dataclasses.asdict, view.queries)),
-        "keys": list(map(dataclasses.asdict, view.keys)),
+        "reads": list(map(dataclasses.asdict, view.queries)),
+        "read": list(map(dataclasses.asdict, view.keys)),
         "layers": layers,
         "heads": heads,
         "weights": base64.b64encode(steps.tobytes()).decode("ascii"),

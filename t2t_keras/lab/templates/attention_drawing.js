@@ -2,13 +2,14 @@
 // Draws the words and their lines, and reports the weights of a word.
 
 /**
- * The page's data, see insights.py. `weights` are whole steps, two bytes each, in Base64.
+ * The page's data, see insights.py: queries and keys as the words that read and are read.
+ * `weights` are whole steps, two bytes each, in Base64; `steps` are the same, unpacked when shown.
  *
  * @typedef {{text: string, joined: boolean, special: boolean}} Piece
- * @typedef {{queries: Piece[], keys: Piece[], layers: number, heads: number}} View
+ * @typedef {{reads: Piece[], read: Piece[], layers: number, heads: number, weights: string,
+ *   steps?: DataView}} View
  * @typedef {{score: number, parts: [string, boolean][]}} ScoredText
- * @typedef {{source: string, hypotheses: ScoredText[],
- *   views: Record<Kind, View & {weights: string}>}} Sentence
+ * @typedef {{source: string, hypotheses: ScoredText[], views: Record<Kind, View>}} Sentence
  *
  * @typedef {"encoder" | "decoder" | "cross"} Kind
  * @typedef {"reads" | "read"} Side
@@ -60,32 +61,22 @@ const state = {
   chosen: /** @type {Place | null} */ (null),
 };
 
-/** @type {Map<string, View & {steps: DataView}>} */
-const views = new Map();
-
-/** Returns the shown attention, unpacked: words, and steps for `weight`. */
-function view() {
-  const key = `${state.sentence} ${state.kind}`;
-  const known = views.get(key);
-  if (known) return known;
-  const packed = DATA.sentences[state.sentence].views[state.kind];
-  const bytes = Uint8Array.from(atob(packed.weights), (character) => character.charCodeAt(0));
-  const unpacked = { ...packed, steps: new DataView(bytes.buffer) };
-  views.set(key, unpacked);
-  return unpacked;
-}
+const view = () => DATA.sentences[state.sentence].views[state.kind];
 
 /**
  * Returns a weight in the chosen layer.
  *
- * @param {View & {steps: DataView}} shown
  * @param {number} head
  * @param {number} query
  * @param {number} key
  */
-function weight(shown, head, query, key) {
-  const { heads, queries, keys, steps } = shown;
-  const index = ((state.layer * heads + head) * queries.length + query) * keys.length + key;
+function weight(head, query, key) {
+  const shown = view();
+  shown.steps ??= new DataView(
+    Uint8Array.from(atob(shown.weights), (character) => character.charCodeAt(0)).buffer,
+  );
+  const { heads, reads, read, steps } = shown;
+  const index = ((state.layer * heads + head) * reads.length + query) * read.length + key;
   return steps.getUint16(2 * index, true) / DATA.weightSteps;
 }
 
@@ -105,21 +96,25 @@ function element(tag, properties = {}, ...children) {
 const activeHeads = () => state.heads.flatMap((on, head) => (on ? [head] : []));
 const active = () => state.hovered ?? state.chosen;
 
+/**
+ * @param {Side} side
+ * @returns {Side}
+ */
+const otherSide = (side) => (side === "reads" ? "read" : "reads");
+
 /** @param {Side} side */
 const wordsOf = (side) => /** @type {HTMLElement[]} */ ([...byId(side).children]);
 
 /**
  * Returns the weights between a word and each word of the other side, for the shown heads.
  *
- * @param {View & {steps: DataView}} shown
  * @param {Place} place
  */
-function weightsWith(shown, { side, index }) {
+function weightsWith({ side, index }) {
   const heads = activeHeads();
-  const others = side === "reads" ? shown.keys : shown.queries;
-  return others.map((_, other) =>
+  return view()[otherSide(side)].map((_, other) =>
     heads.map((head) =>
-      side === "reads" ? weight(shown, head, index, other) : weight(shown, head, other, index),
+      side === "reads" ? weight(head, index, other) : weight(head, other, index),
     ),
   );
 }
@@ -128,16 +123,14 @@ function weightsWith(shown, { side, index }) {
 const mean = (numbers) => numbers.reduce((sum, number) => sum + number, 0) / (numbers.length || 1);
 
 function drawWords() {
-  const shown = view();
   const [reads, read, meaning] = KINDS[state.kind];
   byId("reads-label").textContent = reads;
   byId("read-label").textContent = read;
   byId("meaning").textContent = meaning;
   state.hovered = state.chosen = null;
   SIDES.forEach((side) => {
-    const pieces = side === "reads" ? shown.queries : shown.keys;
     byId(side).replaceChildren(
-      ...pieces.map(({ text, joined, special }, index) =>
+      ...view()[side].map(({ text, joined, special }, index) =>
         element(
           "li",
           {
@@ -169,7 +162,6 @@ function middles(side) {
 }
 
 function drawAttention() {
-  const shown = view();
   const heads = activeHeads();
   const chosen = active();
   const width = Math.round(byId("lines").getBoundingClientRect().width);
@@ -183,7 +175,7 @@ function drawAttention() {
       if (chosen?.side === "reads" && chosen.index !== query) return;
       to.forEach((end, key) => {
         if (chosen?.side === "read" && chosen.index !== key) return;
-        const thickness = MAX_THICKNESS * weight(shown, head, query, key);
+        const thickness = MAX_THICKNESS * weight(head, query, key);
         if (thickness < MAX_THICKNESS * MIN_WEIGHT) return;
         const [left, right] = [start + shift, end + shift].map((y) => y.toFixed(1));
         paths +=
@@ -194,7 +186,7 @@ function drawAttention() {
     return `<g data-head="${head}" class="head-${head}">${paths}</g>`;
   });
   byId("lines").innerHTML = groups.join("");
-  markWords(shown, chosen);
+  markWords(chosen);
 }
 
 /** @param {number} head */
@@ -203,11 +195,10 @@ const color = (head) => `var(--c${head % DATA.colors})`;
 /**
  * Shows the weights of the active word beside the words of the other side.
  *
- * @param {View & {steps: DataView}} shown
  * @param {Place | null} chosen
  */
-function markWords(shown, chosen) {
-  const weights = chosen ? weightsWith(shown, chosen) : [];
+function markWords(chosen) {
+  const weights = chosen ? weightsWith(chosen) : [];
   SIDES.forEach((side) => {
     wordsOf(side).forEach((word, index) => {
       const isChosen = side === chosen?.side && index === chosen.index;
@@ -220,7 +211,7 @@ function markWords(shown, chosen) {
       number.textContent = average >= 0.005 ? average.toFixed(2) : "";
     });
   });
-  report(shown, chosen, weights);
+  report(chosen, weights);
 }
 
 /**
@@ -241,11 +232,10 @@ function stripes(weights) {
 }
 
 /**
- * @param {View} shown
  * @param {Place | null} chosen
  * @param {number[][]} weights
  */
-function report(shown, chosen, weights) {
+function report(chosen, weights) {
   if (!activeHeads().length) {
     byId("report").textContent = "No head is switched on.";
     return;
@@ -256,9 +246,9 @@ function report(shown, chosen, weights) {
     return;
   }
   const isQuery = chosen.side === "reads";
-  const [ownSide, otherSide] = isQuery ? [shown.queries, shown.keys] : [shown.keys, shown.queries];
+  const others = view()[otherSide(chosen.side)];
   const strongest = weights
-    .map((headWeights, index) => ({ average: mean(headWeights), text: otherSide[index].text }))
+    .map((headWeights, index) => ({ average: mean(headWeights), text: others[index].text }))
     .filter(({ average }) => average >= 0.005)
     .sort((one, other) => other.average - one.average)
     .slice(0, 5);
@@ -274,7 +264,7 @@ function report(shown, chosen, weights) {
       : ", when predicted, reads"
     : " is read by";
   byId("report").replaceChildren(
-    element("bdi", { textContent: ownSide[chosen.index].text }),
+    element("bdi", { textContent: view()[chosen.side][chosen.index].text }),
     verb,
     ...(parts.length ? parts : [" nothing"]),
     element("span", {
