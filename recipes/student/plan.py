@@ -375,16 +375,13 @@ def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
     try:
         validate(checked, str(_SCHEMA))
     except WorkflowError as error:
-        lines = str(error).split("\n")
-        message = next((line for line in lines if "ValidationError: " in line), lines[0])
-        instance = next((line for line in lines if line.startswith("On instance[")), "")
-        instance = instance.removeprefix("On instance").rstrip(":")
-        message = message.partition(": ")[2] or message
+        fault: Any = error.__context__  # jsonschema's ValidationError.
+        place, message = "".join(f"[{part!r}]" for part in fault.absolute_path), fault.message
         if len(message) > _MAX_MESSAGE:
             message = f"{message[: _MAX_MESSAGE // 2]} ... {message[-_MAX_MESSAGE // 2 :]}"
         # YAML reads a bare no, the code of Norwegian, as false.
         advice = " Put it into quotes." * message.endswith("is not of type 'string'")
         raise UserError(
-            f"The configuration{instance}: {message}.{advice}", code="bad_configuration"
+            f"The configuration{place}: {message}.{advice}", code="bad_configuration"
         ) from error
     return checked
