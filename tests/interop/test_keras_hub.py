@@ -85,23 +85,22 @@ def preset(translator, tmp_path_factory):
     return str(write_format("keras_hub", translator, folder, "float32"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def load(preset):
-    return lambda folder=preset, **options: keras_hub.models.Seq2SeqLM.from_preset(
-        str(folder), **options
-    )
+    read = keras_hub.models.Seq2SeqLM.from_preset
+    return lambda folder=preset, **options: read(str(folder), **options)
 
 
 @pytest.fixture(scope="module")
-def loaded(preset):
-    """The task, of which tests change no weight."""
-    return keras_hub.models.Seq2SeqLM.from_preset(preset)
+def loaded(load):
+    """The task; its weights stay."""
+    return load()
 
 
 @pytest.fixture(scope="module")
-def bare(preset):
-    """The same without its preprocessor."""
-    return keras_hub.models.Seq2SeqLM.from_preset(preset, preprocessor=None)
+def bare(load):
+    """The task without its preprocessor; its weights stay."""
+    return load(preprocessor=None)
 
 
 def batch(translator, lines):

@@ -27,7 +27,6 @@ def translator():
 
 @pytest.fixture(scope="module")
 def greedy(translator):
-    """The translation of a sentence without beams."""
     config = dataclasses.replace(translator.config, beam_size=1)
     [actual] = Translator(translator.models, translator.tokenizer, config).translate(
         ["A sentence."]

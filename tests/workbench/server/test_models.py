@@ -52,18 +52,13 @@ def run(first_run, tmp_path):
     return run
 
 
-@pytest.fixture
-def sources(run):
-    """sources(engine, more): the source of the run's model, by an engine."""
-
-    def sources(engine, more=""):
-        path = run.path
-        if engine == "ctranslate2":
-            path = run.path.parent / "exports"
-            write_format("ctranslate2", Translator.from_run(run.path), path / "0001", "float32")
-        return ModelSource.parse(f"en-de={path}", "", FEW + more)
-
-    return sources
+def source_of(run, engine, more=""):
+    """The source of the run's model, by an engine."""
+    path = run.path
+    if engine == "ctranslate2":
+        path = run.path.parent / "exports"
+        write_format("ctranslate2", Translator.from_run(run.path), path / "0001", "float32")
+    return ModelSource.parse(f"en-de={path}", "", FEW + more)
 
 
 def translated(url, lines):
@@ -72,8 +67,8 @@ def translated(url, lines):
 
 
 @pytest.mark.parametrize("engine", ["keras", "ctranslate2"])
-def test_what_is_served_is_what_the_translator_gives(sources, serving, monkeypatch, engine):
-    source = sources(engine)
+def test_what_is_served_is_what_the_translator_gives(run, serving, monkeypatch, engine):
+    source = source_of(run, engine)
     expected = source.load()
     settings = expected.config
     assert (settings.return_beams, settings.check_placeholders) == (True, True)
@@ -139,8 +134,8 @@ def test_what_is_served_is_what_the_translator_gives(sources, serving, monkeypat
 
 
 @pytest.mark.parametrize("engine", ["keras", "ctranslate2"])
-def test_a_newer_version_replaces_the_old_one_while_it_serves(run, sources, serving, engine):
-    source = sources(engine, ",xla_for_one=false")
+def test_a_newer_version_replaces_the_old_one_while_it_serves(run, serving, engine):
+    source = source_of(run, engine, ",xla_for_one=false")
     server = serving([source], reload_seconds=0.05)
     model, old = server.app.state.context.service.models["en", "de"], translated(server.url, LINES)
     run.save(20)
@@ -163,8 +158,8 @@ def test_a_newer_version_replaces_the_old_one_while_it_serves(run, sources, serv
         assert time.monotonic() < until
 
 
-def test_a_version_that_cannot_be_loaded_leaves_the_old_one(run, sources, serving):
-    server = serving([sources("keras", ",xla_for_one=false,check_placeholders=false")])
+def test_a_version_that_cannot_be_loaded_leaves_the_old_one(run, serving):
+    server = serving([source_of(run, "keras", ",xla_for_one=false,check_placeholders=false")])
     before = translated(server.url, LINES)
     (run.path / "model.ckpt-30.safetensors").write_bytes(b"damaged")
     model = server.app.state.context.service.models["en", "de"]
@@ -245,7 +240,7 @@ def test_weights_of_another_model_are_not_taken(tmp_path, monkeypatch, name):
     (tmp_path / "run.json").touch()
     (tmp_path / "model.ckpt-9.safetensors").touch()
     before = {"model": 1, "hparams": 2, "problem": 3}
-    monkeypatch.setattr(RunConfig, "load", lambda path: SimpleNamespace(**before | {name: 4}))
+    monkeypatch.setattr(RunConfig, "read", lambda path: SimpleNamespace(**before | {name: 4}))
     loaded = SimpleNamespace(models=["a model"], run_config=SimpleNamespace(**before))
     assert ModelSource("en", "de", tmp_path).newer_weights(loaded) is None
 
@@ -266,7 +261,7 @@ def test_settings_of_a_server_do_not_replace_those_that_are_given(
     (tmp_path / "model.ckpt-9.safetensors").touch()
     load = Mock(side_effect=UserError("It is not there."))
     monkeypatch.setattr(Translator, "from_stored", load)
-    monkeypatch.setattr(RunConfig, "load", lambda path: SimpleNamespace(problem=Problem()))
+    monkeypatch.setattr(RunConfig, "read", lambda path: SimpleNamespace(problem=Problem()))
     with pytest.raises(UserError):
         ModelSource("en", "de", tmp_path, "", settings).load()
     config = load.call_args[0][1]

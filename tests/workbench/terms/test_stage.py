@@ -1,7 +1,5 @@
 """Glossaries are kept by hints or by force, on every engine."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 from refusals import refused
@@ -105,7 +103,7 @@ def test_sentences_of_a_long_line(model, tokenizer):
 
 def hinting(plain, **settings):
     """The translator with hints, by the same engine."""
-    config = dataclasses.replace(plain.config, **settings)
+    config = DecodeConfig(**SETTINGS, **settings)
     problem = Problem(transforms=("terms",))
     return with_terms(Translator(plain.engine, plain.tokenizer, config, problem=problem), GLOSSARY)
 
