@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from t2t_keras.bin.flags import command, define_decode_hparams, require
 from t2t_keras.decoding.config import DecodeConfig
-from t2t_keras.errors import UserError, missing_package
+from t2t_keras.errors import UserError, report_missing_package
 from t2t_keras.io.flags import Flags
 from t2t_keras.registry import ENGINES
 from t2t_keras.settings import setting_fields
@@ -68,11 +68,9 @@ def define_flags(flags: Flags) -> None:
 @command(define_flags)
 def run(flags: Flags) -> None:
     """Starts the server with the settings of the flags."""
-    try:
+    with report_missing_package("The server", "server"):
         from t2t_keras.workbench.server.models import ModelSource
         from t2t_keras.workbench.server.run import Address, serve
-    except ModuleNotFoundError as error:
-        raise missing_package("The server", error.name, "server") from error
     require(flags, "model")
     if bool(flags.certificate) != bool(flags.key):
         raise UserError(

@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 
 from lxml import etree
 
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, translated_errors
 from t2t_keras.text.files import has_letters
 from t2t_keras.workbench.documents.document import Document, Unit, check_counts, check_limit
 from t2t_keras.workbench.documents.inline_codes import codes_error, lone_code
@@ -242,13 +242,10 @@ class Paragraph:
         self._is_changed = True
         target = self.unit.target
         text = target if self.unit.format == "xml" else escape(target)
-        try:
-            # Characters that XML cannot hold, such as form feeds, are an error here, too.
+        # Characters that XML cannot hold, such as form feeds, are an error here, too.
+        subject = f"{self._path}: {text!a} is not well-formed"
+        with translated_errors(etree.XMLSyntaxError, subject, code="malformed_xml"):
             root = etree.fromstring(f"<t>{text}</t>")
-        except etree.XMLSyntaxError as error:
-            raise UserError(
-                f"{self._path}: {text!a} is not well-formed: {error.msg}.", code="malformed_xml"
-            ) from error
         numbers = sorted(int(tag.get("i", "-1")) for tag in root.iter("g", "sup", "x"))
         if numbers != list(range(len(self._codes))):
             raise codes_error(len(self._codes), text, str(self._path))
@@ -440,22 +437,18 @@ class WordDocument(Document):
         self._content = content
         self._format_bytes = 0
         self._parts: dict[str, _Part] = {}
-        try:
-            with zipfile.ZipFile(io.BytesIO(content)) as archive:
-                self._check_archive(archive)
-                # Otherwise copying a damaged file would fail after all the work.
-                if (damaged := archive.testzip()) is not None:
-                    raise zipfile.BadZipFile(f"{damaged} is damaged")
-                for name in filter(_TEXT_PARTS.fullmatch, archive.namelist()):
-                    self._parts[name] = self._read_part(name, archive.read(name))
-                self._count_untranslated(archive)
-        except UserError:
-            raise
-        except _ZIP_ERRORS as error:
-            raise UserError(
-                f"{path} is not a Word document, or is truncated: {error}. Copy it again.",
-                code="not_a_word_document",
-            ) from error
+        subject, code = f"{path} is not a Word document, or is truncated", "not_a_word_document"
+        with (
+            translated_errors(_ZIP_ERRORS, subject, "Copy it again.", code=code),
+            zipfile.ZipFile(io.BytesIO(content)) as archive,
+        ):
+            self._check_archive(archive)
+            # Otherwise copying a damaged file would fail after all the work.
+            if (damaged := archive.testzip()) is not None:
+                raise zipfile.BadZipFile(f"{damaged} is damaged")
+            for name in filter(_TEXT_PARTS.fullmatch, archive.namelist()):
+                self._parts[name] = self._read_part(name, archive.read(name))
+            self._count_untranslated(archive)
         if not self._parts:
             raise UserError(
                 f"{path}: expected a Word document, got another kind of archive. Save it as .docx.",
@@ -504,12 +497,9 @@ class WordDocument(Document):
         parser = etree.XMLParser(
             encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False
         )
-        try:
+        subject = f"{self.path}: {name} is not well-formed XML"
+        with translated_errors(etree.XMLSyntaxError, subject, code="malformed_xml"):
             tree = etree.ElementTree(etree.fromstring(content, parser))
-        except etree.XMLSyntaxError as error:
-            raise UserError(
-                f"{self.path}: {name} is not well-formed XML ({error.msg}).", code="malformed_xml"
-            ) from error
         if tree.docinfo.doctype:
             raise UserError(
                 f"{self.path}: {name} declares a document type, which Word files do not have. Save "

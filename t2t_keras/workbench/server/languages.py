@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from t2t_keras.errors import UserError, missing_package
+from t2t_keras.errors import UserError, report_missing_package
 from t2t_keras.text.files import normalized
 from t2t_keras.text.formats import main_language
 from t2t_keras.workbench.markup.reading import read_fragment
@@ -212,10 +212,8 @@ def _langid_label(code: str) -> str:
 
 @functools.lru_cache(maxsize=4)
 def _identifier(labels: frozenset[str]) -> "LanguageIdentifier":
-    try:
+    with report_missing_package("Detecting languages", "language"):
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
-    except ImportError as error:
-        raise missing_package("Detecting languages", "py3langid", "language") from error
     identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
     if known_labels := sorted(labels.intersection(identifier.labels)):
         identifier.set_languages(known_labels)

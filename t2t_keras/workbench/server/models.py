@@ -15,7 +15,7 @@ from t2t_keras.decoding.config import decode_config
 from t2t_keras.decoding.engine import Engine
 from t2t_keras.decoding.stored_model import StoredModel, StoredRun, stored_model
 from t2t_keras.decoding.translator import Translator
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, translated_errors
 from t2t_keras.io.files import SAFETENSORS, check_regular, not_a_run
 from t2t_keras.registry import ENGINES
 from t2t_keras.text.formats import main_language
@@ -168,10 +168,8 @@ def _require_regular_files(stored: StoredModel) -> StoredModel:
 
 
 def _file_state(file: Path) -> tuple:
-    try:
+    with translated_errors(OSError, f"{file} cannot be read", code="not_read"):
         stat = file.stat()
-    except OSError as error:
-        raise UserError(f"{file} cannot be read: {error.strerror}.", code="not_read") from error
     return str(file), stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 

@@ -18,7 +18,7 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, translated_errors
 from t2t_keras.workbench.server.app import make_app
 from t2t_keras.workbench.server.config import ServerConfig
 from t2t_keras.workbench.server.models import ModelSource
@@ -99,16 +99,14 @@ def make_server(
 ) -> tuple["Server", socket.socket]:
     """Returns the server and its socket; see `serve` for the arguments."""
     server_socket = _bind(address)  # Bind first, since loading the models takes a while.
+    config = config or ServerConfig()
+    advice = "Correct --storage, --api_keys_file or --model."
     try:
-        config = config or ServerConfig()
-        app = make_app(sources, config)
-        server = Server(_uvicorn_config(app, config, address), app, config.stop_seconds)
-    except OSError as error:
-        server_socket.close()
-        raise UserError(
-            f"The server cannot start: {error}. Correct --storage, --api_keys_file or --model.",
-            code="server_not_started",
-        ) from error
+        with translated_errors(
+            OSError, "The server cannot start", advice, code="server_not_started"
+        ):
+            app = make_app(sources, config)
+            server = Server(_uvicorn_config(app, config, address), app, config.stop_seconds)
     except BaseException:
         server_socket.close()
         raise
@@ -134,14 +132,10 @@ def _uvicorn_config(app: Starlette, config: ServerConfig, address: Address) -> u
         ssl_certfile=address.certificate,
         ssl_keyfile=address.key,
     )
-    try:
+    subject = f"TLS cannot use {address.certificate} and {address.key}"
+    advice = "Give PEM files that belong together."
+    with translated_errors(OSError, subject, advice, code="bad_certificate"):
         settings.load()
-    except OSError as error:
-        raise UserError(
-            f"TLS cannot use {address.certificate} and {address.key}: {error.strerror or error}. "
-            f"Give PEM files that belong together.",
-            code="bad_certificate",
-        ) from error
     return settings
 
 
@@ -348,16 +342,14 @@ def _end_process_after(seconds: float) -> None:
 
 
 def _bind(address: Address) -> socket.socket:
-    try:
+    subject, advice = (
+        f"Cannot listen on {address.host}:{address.port}",
+        "Give another --host or --port.",
+    )
+    with translated_errors(OSError, subject, advice, code="cannot_listen"):
         family, _, _, _, sockaddr = socket.getaddrinfo(
             address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         server_socket = socket.create_server(sockaddr[:2], family=family, backlog=2048)
-    except OSError as error:
-        raise UserError(
-            f"Cannot listen on {address.host}:{address.port}: {error.strerror}. Give another "
-            f"--host or --port.",
-            code="cannot_listen",
-        ) from error
     server_socket.setblocking(False)
     return server_socket
