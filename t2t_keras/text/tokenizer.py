@@ -173,7 +173,7 @@ class Tokenizer(abc.ABC):
         """Returns the ids of each line, int32 [length], with EOS at the end."""
 
     def encode_corpus(self, lines: Sequence[str]) -> list[np.ndarray]:
-        """Returns what `encode` does, as read-only arrays; may be faster for very many lines."""
+        """Returns the same ids as `encode`, faster for many lines; the arrays may be read-only."""
         return self.encode(lines)
 
     def sampler(self, sampling: float, nbest: int = 0) -> SubwordSampler:

@@ -254,7 +254,8 @@ class RunConfig:
         With `will_load`, the caller will load weights, maybe of an untrusted run, so their size is
         checked first.
         """
-        vocab_size, source_vocab_size = self.vocab_sizes
+        vocab_size = self.vocabulary.vocab_size
+        source_vocab_size = self.vocabulary.source_vocab_size
         if will_load and self.model == "transformer":
             count = self.hparams.count_weights(vocab_size, source_vocab_size)
             if count > _SMALL_MODEL:
