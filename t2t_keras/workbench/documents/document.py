@@ -11,8 +11,8 @@ from typing import AnyStr, NamedTuple
 
 from t2t_keras.environment import expand_path
 from t2t_keras.errors import UserError, report_missing_package, suggest
-from t2t_keras.io.files import check_outputs, write_atomically
-from t2t_keras.text.files import MAX_LINE_BYTES, reading, replace_spans
+from t2t_keras.io.files import check_outputs, read_bounded, write_atomically
+from t2t_keras.text.files import MAX_LINE_BYTES, replace_spans
 from t2t_keras.text.formats import main_language
 
 _MATCH_KINDS = ("machine", "exact")
@@ -349,7 +349,9 @@ def read_document(path: str | Path, source: str = "", target: str = "") -> Docum
             f"{', '.join(EXTENSIONS)}; got '{extension}'.{suggest(extension, EXTENSIONS)}",
             code="unknown_extension",
         )
-    content = _read_bounded(path, extension != ".docx")
+    content = read_bounded(path, max_bytes=MAX_BYTES)
+    if extension != ".docx":
+        _check_lines(path, content)
     with report_missing_package(f"{path}: reading {extension}", "documents"):
         read = pkgutil.resolve_name(f"t2t_keras.workbench.documents.{EXTENSIONS[extension]}")
     return read(path, (source, target), content)
@@ -361,20 +363,12 @@ def translated_name(name: str | Path) -> Path:
     return path.with_suffix(".po") if path.suffix.lower() == ".pot" else path
 
 
-def _read_bounded(path: Path, has_lines: bool) -> bytes:
-    """Reads a file; raises `UserError` if it or one of its lines is too large."""
-    with reading(path, decompress=False) as file:
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise UserError(
-            f"{path}: expected at most {MAX_BYTES:,} bytes, got more. Split it.",
-            code="file_too_large",
-        )
-    if has_lines and (long_line := _LONG_LINE.search(content)):
+def _check_lines(path: Path, content: bytes) -> None:
+    """Raises `UserError` if a line is too long."""
+    if long_line := _LONG_LINE.search(content):
         number = content.count(b"\n", 0, long_line.start()) + 1
         raise UserError(
             f"{path}:{number}: expected lines of less than "
             f"{MAX_LINE_BYTES:,} bytes, got a longer one. Is it a text file?",
             code="too_long",
         )
-    return content
