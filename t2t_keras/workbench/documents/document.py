@@ -203,9 +203,9 @@ def format_of(text: str) -> str:
 
 
 def resolve_languages(
-    path: Path, declared: tuple[str, str], expected: tuple[str, str]
+    declaration: str | Path, declared: tuple[str, str], expected: tuple[str, str]
 ) -> tuple[str, str]:
-    """Returns a document's declared languages; where it declares none, the expected ones.
+    """Returns the languages that a document or flags declare; for "", the expected ones.
 
     Raises:
       UserError: a declared language is not the expected one; "en-GB" equals "en".
@@ -213,8 +213,8 @@ def resolve_languages(
     for side, language, wanted in zip(("source", "target"), declared, expected, strict=True):
         if language and wanted and main_language(language) != main_language(wanted):
             raise UserError(
-                f"{path}: expected {wanted} as its {side} language, got {language}. Use a model "
-                f"for this language, or correct the file.",
+                f"{declaration}: expected {wanted} as its {side} language, got {language}. Use a "
+                f"model for this language, or correct it.",
                 code="other_language",
             )
     return declared[0] or expected[0], declared[1] or expected[1]

@@ -17,7 +17,7 @@ from t2t_keras.errors import UserError, report_missing_package
 from t2t_keras.io.files import check_outputs, check_parent
 from t2t_keras.io.terminal import LineProgress, print_beside_bar, printable
 from t2t_keras.text.files import has_letters, normalized, reading
-from t2t_keras.text.formats import main_language, translation_units
+from t2t_keras.text.formats import translation_units
 from t2t_keras.workbench.documents.document import (
     EXTENSIONS,
     Document,
@@ -25,6 +25,7 @@ from t2t_keras.workbench.documents.document import (
     Suggestion,
     Unit,
     read_document,
+    resolve_languages,
     translated_name,
 )
 from t2t_keras.workbench.documents.layout import SentenceGroup, sentence_groups, with_translations
@@ -438,7 +439,8 @@ def translate_files(
         raise UserError(
             f"Documents need a problem of plain text, got {problem.name}.", code="not_supported"
         )
-    source, target = map(_checked_language, ("source", "target"), languages, problem.languages())
+    flags = f"--source_language={languages[0]} --target_language={languages[1]}"
+    source, target = resolve_languages(flags, languages, problem.languages())
     loaded_memory = TranslationMemory.read(memory, source, target) if memory else None
     num_failed = 0
     for path, output in plan.files:
@@ -460,17 +462,6 @@ def translate_files(
     if plan.num_skipped:
         print_beside_bar(f"{plan.num_skipped:,} other files in the folders were skipped.")
     return num_failed
-
-
-def _checked_language(side: str, requested: str, trained: str) -> str:
-    """Returns the language of a side; raises `UserError` if the model has another one."""
-    if requested and trained and main_language(requested) != main_language(trained):
-        raise UserError(
-            f"--{side}_language={requested}: the model's {side} language is {trained}. Leave out "
-            f"the flag, or give the --output_dir of a model for {requested}.",
-            code="other_language",
-        )
-    return requested or trained
 
 
 def _update_bar(bar: LineProgress, done: int, total: int) -> None:
