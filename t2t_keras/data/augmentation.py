@@ -90,9 +90,6 @@ class OnlineAugmentation:
                 code="conflicting_settings",
             )
 
-    def __bool__(self) -> bool:
-        return bool(self._samplers or self._changes)
-
     def examples(self, store: ExampleStore, numbers: np.ndarray, step: int) -> ExampleStore:
         """Returns the examples with these numbers, in this order, as a step reads them."""
         sides = [store.rows(numbers, side) for side in SIDES]
@@ -130,8 +127,6 @@ class OnlineAugmentation:
 
     def token_expansion(self, store: ExampleStore) -> float:
         """Returns the factor by which tokens increase, on the side that grows more; at least 1."""
-        if not self:
-            return 1.0
         numbers = np.linspace(0, len(store) - 1, min(1000, len(store))).astype(np.int64)
         drawn_tokens = self.examples(store, numbers, 0).lengths.sum(axis=0)
         return max(1.0, float((drawn_tokens / store.lengths[numbers].sum(axis=0)).max()))

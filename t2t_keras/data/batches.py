@@ -124,7 +124,9 @@ class TokenBatchSampler:
         """
         max_tokens = 0
         for batch in self.epoch(0):
-            lengths = _padded_lengths(np.sort(self._lengths[batch].max(axis=1)), fixed_shapes)
+            lengths = np.sort(self._lengths[batch].max(axis=1))
+            if fixed_shapes:
+                lengths = _fixed_lengths(lengths)
             for start, end in split_by_tokens(lengths, replicas):
                 max_tokens = max(max_tokens, (end - start) * int(lengths[end - 1]))
         return max_tokens
@@ -163,7 +165,9 @@ def split_batch(
     """
     max_sides = lengths[indices].max(axis=1)
     order = np.argsort(max_sides, kind="stable")
-    indices, max_sides = indices[order], _padded_lengths(max_sides[order], fixed_shapes)
+    indices, max_sides = indices[order], max_sides[order]
+    if fixed_shapes:
+        max_sides = _fixed_lengths(max_sides)
     for num_microbatches in itertools.count(1):
         parts = split_by_tokens(max_sides, num_microbatches * replicas)
         if all(
@@ -251,8 +255,7 @@ def make_batch(store: ExampleStore, indices: np.ndarray, fixed_tokens: int = 0) 
     if len(indices):
         sides = [store.padded(indices, side) for side in SIDES]
     if fixed_tokens:
-        max_side = np.array(max(side.shape[1] for side in sides))
-        length = int(_padded_lengths(max_side, fixed_shapes=True))
+        length = int(_fixed_lengths(max(side.shape[1] for side in sides)))
         rows = max(len(sides[0]), fixed_tokens // length)
         sides = [
             np.pad(side, [(0, rows - side.shape[0]), (0, length - side.shape[1])]) for side in sides
@@ -266,13 +269,11 @@ def worst_case_batch(tokens: int, max_side: int, fixed_shapes: bool = False) -> 
     It has `tokens` tokens per side. All sentences are as long as the longest, since the memory of
     attention grows with the square of the length.
     """
-    length = int(_padded_lengths(np.array(max_side), fixed_shapes))
+    length = int(_fixed_lengths(max_side)) if fixed_shapes else max_side
     ids = np.ones((-(-tokens // length), length), np.int32)
     return Batch(ids, ids)
 
 
-def _padded_lengths(lengths: np.ndarray, fixed_shapes: bool) -> np.ndarray:
-    """Rounds lengths up to the next of `_FIXED_LENGTHS` if shapes are fixed."""
-    if not fixed_shapes:
-        return lengths
+def _fixed_lengths(lengths: np.ndarray | int) -> np.ndarray:
+    """Rounds lengths up to the next of `_FIXED_LENGTHS`."""
     return np.take(_FIXED_LENGTHS, np.searchsorted(_FIXED_LENGTHS, lengths))

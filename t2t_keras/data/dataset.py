@@ -151,7 +151,8 @@ class Generated:
 
     def open_examples(self, split: str) -> ExampleStore:
         """Opens the encoded examples of a split; the tokens of "train" are read when needed."""
-        self._check_split(split, list(self.manifest["splits"]))
+        if split not in self.manifest["splits"]:
+            raise self._no_split_error(split, list(self.manifest["splits"]))
         tokens, lengths = [], []
         for stem in self.manifest["splits"][split]["shards"]:
             lengths.append(self._array(f"{stem}.lengths.npy"))
@@ -180,18 +181,18 @@ class Generated:
 
     def text_paths(self, split: str) -> tuple[Path, Path]:
         """Returns the files of sources and references of "dev" or "test"."""
-        self._check_split(split, [name for name in self.manifest["splits"] if name != "train"])
+        splits = [name for name in self.manifest["splits"] if name != "train"]
+        if split not in splits:
+            raise self._no_split_error(split, splits)
         source, reference = (self._path(f"{split}.{side}.txt") for side in SIDES)
         return source, reference
 
-    def _check_split(self, split: str, splits: list[str]) -> None:
-        if split not in splits:
-            advice = " Leave --eval_use_test_set out to take the dev set." * (split == "test")
-            raise UserError(
-                f"The data in {self.directory} has no {split} set: it has {', '.join(splits)}."
-                f"{advice}",
-                code="no_such_split",
-            )
+    def _no_split_error(self, split: str, splits: list[str]) -> UserError:
+        advice = " Leave --eval_use_test_set out to take the dev set." * (split == "test")
+        return UserError(
+            f"The data in {self.directory} has no {split} set: it has {', '.join(splits)}.{advice}",
+            code="no_such_split",
+        )
 
     def _array(self, name: str, compare: bool = True) -> np.ndarray:
         path = self._path(name, compare)
@@ -308,17 +309,18 @@ def read_manifest(directory: Path, problem: Problem | None = None) -> dict[str, 
     """Returns the manifest of complete data.
 
     Raises:
-      UserError: the data is missing or incomplete; the message ends with the command that
-        makes the data of `problem`.
+      UserError: the data is missing, incomplete or damaged; if it is not there, the message ends
+        with the command that makes the data of `problem`.
     """
-    path, instruction = directory / MANIFEST_FILE, " t2t-datagen"
+    path = directory / MANIFEST_FILE
+    if path.exists():
+        keys = ("problem", "config", "vocabulary", "splits", "files")
+        return read_json(path, "Run t2t-datagen again, with the same settings.", keys)
+    instruction = " t2t-datagen"
     if problem:
         instruction = datagen_command(problem, directory.parent)
         if "--tmp_dir" in instruction:
             instruction = f" (replace 'text' by the folder of the source files){instruction}"
-    if path.exists():
-        keys = ("problem", "config", "vocabulary", "splits", "files")
-        return read_json(path, f"Generate the data again:{instruction}", keys)
     if directory.is_dir() and any(directory.iterdir()):
         raise UserError(
             f"The data in {directory} is incomplete: t2t-datagen was interrupted or is still "

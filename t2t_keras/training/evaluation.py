@@ -45,8 +45,10 @@ def read_evaluations(output_dir: str | Path) -> list[dict[str, Any]]:
       UserError: the file of the evaluations is damaged.
     """
     path, evaluations = Path(output_dir) / EVALUATIONS_FILE, []
-    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
-    for number, line in enumerate(split_lines(text), 1):
+    if not path.exists():
+        return []
+    lines = split_lines(path.read_text(encoding="utf-8", errors="replace"))
+    for number, line in enumerate(lines, 1):
         try:
             evaluations.append(json.loads(line))
             evaluations[-1]["step"], evaluations[-1]["loss"]

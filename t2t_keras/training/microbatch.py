@@ -122,7 +122,8 @@ def microbatch_of_run(
         return microbatch
     store, minimum = generated.open_examples("train"), hparams.max_length
     sampler = _make_sampler(store.lengths, hparams)
-    expansion = config.augmentation(generated).token_expansion(store)
+    augmentation = config.augmentation(generated)
+    expansion = augmentation.token_expansion(store) if augmentation else 1.0
     step_tokens = round(expansion * sampler.max_padded_tokens(step.num_replicas, step.fixed_shapes))
     tokens, reason = max(step_tokens, minimum), f"a whole step on {hardware_name(gpus)}"
     if not gpus:
@@ -182,7 +183,8 @@ def dry_run(
         generated = open_generated(problem, config.data_dir)
         config = config.with_data(generated)
         store, vocab_sizes = generated.open_examples("train"), config.vocab_sizes
-        expansion, lengths = config.augmentation(generated).token_expansion(store), store.lengths
+        lengths, augmentation = store.lengths, config.augmentation(generated)
+        expansion = augmentation.token_expansion(store) if augmentation else 1.0
     else:
         rows = -(-hparams.batch_tokens // hparams.max_length) * devices.replicas
         lengths = np.full((rows, 2), hparams.max_length, np.int32)

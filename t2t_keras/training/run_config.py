@@ -237,8 +237,10 @@ class RunConfig:
         """Size of the vocabulary, and of the source's own vocabulary or None."""
         return self.vocabulary.vocab_size, self.vocabulary.source_vocab_size
 
-    def augmentation(self, generated: Generated) -> OnlineAugmentation:
-        """Returns the online augmentation of the training examples; falsy if there is none."""
+    def augmentation(self, generated: Generated) -> OnlineAugmentation | None:
+        """Returns the online augmentation of the training examples; None = they stay the same."""
+        if not (self.problem.augment or self.hparams.subword_sampling):
+            return None
         return OnlineAugmentation(
             generated.tokenizer,
             self.random_seed,

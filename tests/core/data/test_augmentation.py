@@ -2,12 +2,14 @@
 
 import random
 import types
+from unittest import mock
 
 import numpy as np
 import pytest
 from refusals import refused
 from words import Words
 
+from t2t_keras import hyperparameters
 from t2t_keras.data.augmentation import (
     AugmentedSteps,
     OnlineAugmentation,
@@ -17,9 +19,10 @@ from t2t_keras.data.augmentation import (
 from t2t_keras.data.augmentation import disturb as disturb_text
 from t2t_keras.data.batches import TokenBatchSampler
 from t2t_keras.data.dataset import ExampleStore
-from t2t_keras.data.problem import make_problem
+from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.registry import AUGMENTATIONS
 from t2t_keras.text.tokenizer import SentencePieceTokenizer
+from t2t_keras.training.run_config import RunConfig
 
 WORDS = "low lower lowest newer newest wider widest über straße the cat sits on mats".split()
 PAIRS = [
@@ -64,7 +67,8 @@ def test_sampled_subwords_spell_the_same_text_in_the_order_asked_for(tokenizer, 
     actual = OnlineAugmentation(tokenizer, 1, sampling=0.1).examples(store, numbers, step=0)
     assert texts(tokenizer, actual) == [PAIRS[number] for number in numbers]
     assert actual.lengths.sum() > store.lengths[numbers].sum()
-    assert not OnlineAugmentation(tokenizer, 1), "nothing to draw"
+    hparams = hyperparameters.hparams("transformer_tiny")
+    assert RunConfig(Problem(), hparams).augmentation(mock.Mock()) is None, "nothing to draw"
 
 
 def test_a_step_reads_what_seed_step_and_example_say(tokenizer, store):
