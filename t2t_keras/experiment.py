@@ -195,7 +195,8 @@ def train_run(
             if not options.warm_start_from:
                 options = dataclasses.replace(options, **recorded.first_weights)
         config = dataclasses.replace(config, first_weights=options.first_weights())
-        workers.check_same(config, generated, options)
+        if cluster:
+            workers.check_same(config, generated, options)
         devices = backend.plan_devices(worker_gpu, options.xla, cluster, options.cpu_replicas)
         step = backend.make_step(config, devices, cluster)
         score = None

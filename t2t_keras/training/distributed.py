@@ -72,26 +72,23 @@ class Workers:
         self.is_chief = cluster is None or cluster.index == 0
         self._requested_actions, self._last_action_step = Actions(), -1
 
-    def gather(self, text: str) -> list[str]:
-        """Waits until all workers call it, and returns their texts."""
+    def gather(self, value: Any) -> list[Any]:
+        """Waits until all workers call it, and returns their values, which JSON can write."""
         if self.cluster is None:
-            return [text]
+            return [value]
         import tensorflow as tf
 
-        # GPUs too can exchange this type; every replica gives its worker's text.
-        encoded_line = tf.constant([*json.dumps([self.cluster.index, text]).encode(), 10], tf.int32)
-        values = self._strategy.experimental_distribute_values_from_function(lambda _: encoded_line)
-        gathered = bytes(self._strategy.gather(values, axis=0).numpy().tolist())
-        texts = dict(map(json.loads, gathered.removesuffix(b"\n").split(b"\n")))
-        return [texts[index] for index in range(self.count)]
-
-    def all_reduce_min(self, number: int) -> int:
-        """Returns the smallest of the workers' numbers."""
-        return min(map(int, self.gather(str(number))))
+        line = json.dumps([self.cluster.index, value], default=str)
+        # GPUs too can exchange this type; every replica gives its worker's line.
+        encoded_line = tf.constant([*line.encode(), 10], tf.int32)
+        lines = self._strategy.experimental_distribute_values_from_function(lambda _: encoded_line)
+        gathered = bytes(self._strategy.gather(lines, axis=0).numpy().tolist())
+        values = dict(map(json.loads, gathered.removesuffix(b"\n").split(b"\n")))
+        return [values[index] for index in range(self.count)]
 
     def stop_together(self, requested: bool) -> bool:
         """Returns whether any worker requests to stop; all must call it after the same step."""
-        return requested if self.count == 1 else float(self._replica_sum(float(requested))) > 0
+        return float(self._replica_sum(float(requested))) > 0
 
     @functools.cached_property
     def _replica_sum(self) -> Callable[[float], Any]:
@@ -106,8 +103,7 @@ class Workers:
 
     def check_same(self, config: RunConfig, generated: Generated, options: TrainOptions) -> None:
         """Raises `UserError` with all differences in the workers' settings, data and versions."""
-        if self.cluster is None:
-            return
+        assert self.cluster
         # The dev set matters too, since workers divide it.
         files = generated.manifest["files"].items()
         dev_files = sorted((name, file["sha256"]) for name, file in files if name.startswith("dev"))
@@ -120,7 +116,7 @@ class Workers:
             "dev data": hashlib.sha256(json.dumps(dev_files).encode()).hexdigest()[:12],
             **{f"--{name}": value for name, value in dataclasses.asdict(options).items()},
         }
-        chief, *followers = map(json.loads, self.gather(json.dumps(settings, default=str)))
+        chief, *followers = self.gather(settings)
         mismatches = [
             f"{name}: {chief.get(name)} on {self.cluster.name(0)}, {follower.get(name)} on "
             f"{self.cluster.name(index)}"
@@ -165,8 +161,6 @@ class Workers:
         `due_actions` are those due by a signal or by this worker's clock; only the chief's clock
         counts.
         """
-        if self.count == 1:
-            return due_actions
         agreed_actions, self._requested_actions = self._requested_actions, Actions()
         requests = due_actions if self.is_chief else Actions(stop=due_actions.stop)
         if agreed_actions != Actions():

@@ -117,7 +117,7 @@ def microbatch_of_run(
     """
     hparams, gpus, cluster = config.hparams, step.gpus, workers.cluster
     microbatch = Microbatch(output_dir, hparams, gpus, step.num_replicas, cluster)
-    microbatch.tokens = workers.all_reduce_min(microbatch.tokens)
+    microbatch.tokens = min(workers.gather(microbatch.tokens))
     if microbatch.tokens or not may_choose:
         return microbatch
     store, minimum = generated.open_examples("train"), hparams.max_length
@@ -128,7 +128,7 @@ def microbatch_of_run(
     tokens, reason = max(step_tokens, minimum), f"a whole step on {hardware_name(gpus)}"
     if not gpus:
         tokens, reason = _largest_on_cpu(step, config, sampler, tokens, cluster)
-    microbatch.remember(workers.all_reduce_min(tokens))
+    microbatch.remember(min(workers.gather(tokens)))
     note = ", the minimum over all workers" if cluster else ""
     print(f"microbatch_tokens=auto: {microbatch.tokens:,}, {reason}{note}.", flush=True)
     return microbatch

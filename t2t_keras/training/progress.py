@@ -167,8 +167,8 @@ _STEP_HOOKS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_tra
 _REFUSED_CALLBACKS = (BackupAndRestore, LearningRateScheduler, ReduceLROnPlateau, SwapEMAWeights)
 
 
-class RunCallbacks:
-    """Calls the callbacks of a run, and keeps its history; see `t2t_keras.train`.
+class RunCallbacks(CallbackList):
+    """The callbacks of a run, and its history by epochs; see `t2t_keras.train`.
 
     Args:
       callbacks: Keras callbacks.
@@ -189,8 +189,8 @@ class RunCallbacks:
         model: keras.Model,
         evaluations: Iterable[Mapping[str, Any]],
     ):
-        self._callbacks = keras.tree.flatten(callbacks or ())
-        for callback in self._callbacks:
+        callbacks = keras.tree.flatten(callbacks or ())
+        for callback in callbacks:
             if not isinstance(callback, Callback) or isinstance(callback, _REFUSED_CALLBACKS):
                 raise UserError(
                     f"callbacks: expected Keras callbacks that change neither optimizer nor "
@@ -199,13 +199,11 @@ class RunCallbacks:
                     code="bad_value",
                 )
         # The number and length of epochs are unknown before they end.
-        self._keras_callbacks = CallbackList(
-            self._callbacks, model=model, verbose=0, epochs=None, steps=None
-        )
+        super().__init__(callbacks, model=model, verbose=0, epochs=None, steps=None)
         self.has_step_hooks = any(
             # An inherited hook does nothing.
             getattr(getattr(callback, hook), "__func__", None) is not getattr(Callback, hook)
-            for callback in self._callbacks
+            for callback in callbacks
             for hook in _STEP_HOOKS
         )
         self._epochs = list(map(_keras_logs, evaluations))
@@ -214,10 +212,6 @@ class RunCallbacks:
         self.epoch_sums: collections.Counter[str] = collections.Counter()
         # Keras's callbacks read these attributes.
         model.stop_training, model.optimizer = False, None
-
-    def train_begin(self) -> None:
-        """Must be called before the first step."""
-        self._keras_callbacks.on_train_begin()
 
     def continue_epoch(self, step: int, sums: Mapping[str, float]) -> None:
         """Adds the sums since the last evaluation, unless that evaluation was at `step` itself."""
@@ -228,53 +222,48 @@ class RunCallbacks:
         """Must be called before a step, counted from 0."""
         if self._epoch_start is None:
             self._epoch_start = number
-            self._keras_callbacks.on_epoch_begin(len(self._epochs))
+            self.on_epoch_begin(len(self._epochs))
         if self.has_step_hooks:
-            self._keras_callbacks.on_train_batch_begin(number - self._epoch_start)
+            self.on_train_batch_begin(number - self._epoch_start)
 
     def step_end(self, number: int, sums: Mapping[str, float]) -> None:
         """Must be called after a step, with its `token_sums`."""
         self.epoch_sums.update(sums)
         if self.has_step_hooks and self._epoch_start is not None:
-            self._keras_callbacks.on_train_batch_end(number - self._epoch_start, averages(sums))
+            self.on_train_batch_end(number - self._epoch_start, averages(sums))
 
-    def save_end(self, step: int, checkpoint: str) -> None:
-        """Must be called after a checkpoint is written."""
-        for callback in self._callbacks:
+    def on_save(self, step: int, logs: dict[str, str]) -> None:
+        """Calls the method `on_save` of the callbacks that have one, after a checkpoint."""
+        for callback in self.callbacks:
             if hasattr(callback, "on_save"):
-                callback.on_save(step, {"checkpoint": checkpoint})
-
-    def test_begin(self) -> dict[str, float]:
-        """Must be called before an evaluation; returns {"train_loss": mean of the epoch} or {}."""
-        self._keras_callbacks.on_test_begin()
-        return self._train_loss()
-
-    def test_end(self, scalars: Mapping[str, float], evaluation: Mapping[str, Any]) -> None:
-        """Must be called with an evaluation and its line of evaluations.json; ends the epoch."""
-        self._keras_callbacks.on_test_end(dict(scalars))
-        self._end_epoch(_keras_logs(evaluation))
+                callback.on_save(step, logs)
 
     def train_end(self, step: int, signal: int) -> None:
         """Must be called after the last step; ends the epoch unless a signal ended the run."""
         if self._epoch_start is not None and not signal:
-            self._end_epoch(_keras_logs({"step": step, **self._train_loss()}))
-        self._keras_callbacks.on_train_end(self._epochs[-1] if self._epochs else None)
+            self.end_epoch({"step": step, **self.train_loss()})
+        self.on_train_end(self._epochs[-1] if self._epochs else None)
 
     def history(self) -> dict[str, list[float]]:
         """Returns the numbers of all epochs by name; NaN if an epoch lacks a number."""
         names = dict.fromkeys(name for epoch in self._epochs for name in epoch)
         return {name: [epoch.get(name, math.nan) for epoch in self._epochs] for name in names}
 
-    def _train_loss(self) -> dict[str, float]:
+    def train_loss(self) -> dict[str, float]:
+        """Returns {"train_loss": mean loss of the epoch so far}; {} = it has no steps."""
         return {"train_loss": averages(self.epoch_sums)["loss"]} if self.epoch_sums else {}
 
-    def _end_epoch(self, logs: dict[str, float]) -> None:
-        """Adds an epoch to the history; evaluating a completed run again replaces its last one."""
+    def end_epoch(self, evaluation: Mapping[str, Any]) -> None:
+        """Ends an epoch with its line of evaluations.json, and adds it to the history.
+
+        Evaluating a completed run again replaces its last epoch.
+        """
+        logs = _keras_logs(evaluation)
         self._epochs = [*(epoch for epoch in self._epochs if epoch["step"] < logs["step"]), logs]
         self.epoch_sums.clear()
         if self._epoch_start is not None:
             self._epoch_start = None
-            self._keras_callbacks.on_epoch_end(len(self._epochs) - 1, logs)
+            self.on_epoch_end(len(self._epochs) - 1, logs)
 
 
 def _keras_logs(evaluation: Mapping[str, Any]) -> dict[str, float]:

@@ -1,9 +1,9 @@
 """The training loop of a run."""
 
 import collections
+import contextlib
 import dataclasses
 import itertools
-import json
 import math
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,12 +81,8 @@ def train(
     trains = options.schedule != "evaluate"
     microbatch = microbatch_of_run(step, config, generated, output_dir, workers, trains)
     # All workers use the chief's history, as the others may see the file late.
-    history = json.dumps(read_evaluations(output_dir) if workers.is_chief else [])
-    evaluations = [
-        evaluation
-        for evaluation in json.loads(workers.gather(history)[0])
-        if evaluation["step"] <= step.steps_done()
-    ]
+    history = workers.gather(read_evaluations(output_dir) if workers.is_chief else [])[0]
+    evaluations = [entry for entry in history if entry["step"] <= step.steps_done()]
     evaluator = None
     if options.schedule != "train":
         hparams = dataclasses.replace(config.hparams, microbatch_tokens=microbatch.tokens)
@@ -135,7 +131,8 @@ def _restore(
             f"Give that run: --warm_start_from=RUN.",
             code="conflicting_settings",
         )
-    step.begin_averages()
+    if config.hparams.ema_decay:
+        step.begin_averages()
     return ""
 
 
@@ -196,18 +193,22 @@ class _Trainer:
         if is_chief:
             config.save(self._output_dir)
         self._data_check = BackgroundCheck(generated) if is_chief else None
-        cost = cost_in(self._checkpoints.head) if self._start_step else TrainingCost()
-        if cost:
-            self._callbacks.continue_epoch(self._start_step, cost.epoch_sums)
-        else:
-            print(f"{self._saved_path} does not record the run's training time: it stays unknown.")
+        cost: TrainingCost | None = TrainingCost()
+        if self._start_step:
+            cost = cost_in(self._checkpoints.head)
+            if cost:
+                self._callbacks.continue_epoch(self._start_step, cost.epoch_sums)
+            else:
+                print(f"{self._saved_path} does not record the run's training time.")
         hardware = hardware_name(self._step.gpus, self._workers.count)
         self._cost = CostMeter(cost, hardware, self._clock)
-        self._profiler = StepProfiler(self._output_dir, self._options.profiled_steps())
+        self._profiler = None
+        if self._options.profile_steps:
+            self._profiler = StepProfiler(self._output_dir, self._options.profiled_steps())
         self._describe(sampler)
         curves = make_curves(self._output_dir) if is_chief else None
         self._progress = Progress(curves, self._start_step, self._last_step)
-        self._callbacks.train_begin()
+        self._callbacks.on_train_begin()
         self._clock.begin_training()
         with caught_signals() as last_signal:
             try:
@@ -223,7 +224,8 @@ class _Trainer:
                 self._require_sound_data(wait=True)
                 raise
             finally:
-                self._profiler.close()
+                if self._profiler:
+                    self._profiler.close()
                 self._progress.close()
                 self._clock.show()
         if signal_number:
@@ -293,15 +295,16 @@ class _Trainer:
             self._finish(pending)
             pending = number, {**sums, "learning_rate": self._step.schedule(number)}
             # Read the clock only once, so that no further action becomes due within this step.
-            due_actions = self._due_actions(last_signal[-1])
-            actions = self._workers.exchange_requests(self._step, number, due_actions)
+            actions = self._due_actions(last_signal[-1])
+            if self._workers.count > 1:
+                actions = self._workers.exchange_requests(self._step, number, actions)
             evaluate = actions.evaluate or self._evaluation_is_due(number + 1)
-            is_traced = number + 1 == self._profiler.last_step
             pause = actions.save or evaluate
-            if is_logged or pause or is_traced or actions.stop or self._callbacks.has_step_hooks:
+            ends_trace = self._profiler and number + 1 == self._profiler.last_step
+            if is_logged or pause or ends_trace or actions.stop or self._callbacks.has_step_hooks:
                 self._finish(pending)
                 pending = None
-            if is_traced:
+            if self._profiler and ends_trace:
                 self._profiler.close()
             if actions.save:
                 self._save()
@@ -311,9 +314,11 @@ class _Trainer:
                 self._evaluate()
                 if self._has_converged():
                     break
-            # A callback's stop reaches the other workers only when all pause.
-            can_stop = pause or self._workers.count == 1
-            if can_stop and self._workers.stop_together(self._step.model.stop_training):
+            stop = self._step.model.stop_training
+            if self._workers.count > 1:
+                # A callback's stop reaches the other workers only when all pause.
+                stop = pause and self._workers.stop_together(stop)
+            if stop:
                 break
         self._finish(pending)
         return actions.stop
@@ -324,7 +329,9 @@ class _Trainer:
         """Starts a step; whenever memory runs out, starts it again with half the microbatch."""
         while True:
             try:
-                with self._profiler.trace_step(number + 1), self._clock.spent_on(STEP):
+                profiler = self._profiler
+                trace = profiler.trace_step(number + 1) if profiler else contextlib.nullcontext()
+                with trace, self._clock.spent_on(STEP):
                     return self._step.update(number, microbatches, measure_gradient)
             except OutOfMemoryError:
                 old_tokens = self._microbatch.tokens
@@ -346,7 +353,8 @@ class _Trainer:
         if not math.isfinite(sums["loss"]):
             raise self._divergence_error(f"The loss is {sums['loss']} at step {number + 1}.")
         self._require_sound_data()
-        self._workers.receive_requests(number, sums)
+        if self._workers.count > 1:
+            self._workers.receive_requests(number, sums)
         scalars = {name: sums.pop(name) for name in ("learning_rate", "gradient_norm")}
         self._cost.add_tokens(sums["tokens"])
         self._done = number + 1
@@ -411,10 +419,12 @@ class _Trainer:
         """
         assert self._evaluator
         head = {**cost, NEWEST_SAVED: self._saved_step}
+        has_averages = self._config.hparams.ema_decay > 0
         with self._clock.spent_on(EVALUATION):
-            train_loss = self._callbacks.test_begin()
+            self._callbacks.on_test_begin()
+            train_loss = self._callbacks.train_loss()
             try:
-                with self._step.using_averages():
+                with self._step.using_averages() if has_averages else contextlib.nullcontext():
                     self._evaluation, report = self._evaluator.evaluate(
                         self._done, train_loss, is_last, head
                     )
@@ -422,10 +432,9 @@ class _Trainer:
                 raise self._divergence_error(str(error)) from error
             evaluation, criterion = self._evaluator.history[-1], self._options.best_by
             if criterion != "loss":  # Only the chief translates.
-                evaluation[criterion] = json.loads(
-                    self._workers.gather(json.dumps(evaluation.get(criterion)))[0]
-                )
-            self._callbacks.test_end(self._evaluation, evaluation)
+                evaluation[criterion] = self._workers.gather(evaluation.get(criterion))[0]
+            self._callbacks.on_test_end(dict(self._evaluation))
+            self._callbacks.end_epoch(evaluation)
         return report
 
     def _save(self) -> None:
@@ -440,7 +449,7 @@ class _Trainer:
             if self._workers.is_chief:
                 self._checkpoints.save(self._done, head)
         self._saved_step, self._saved_seconds = self._done, saved_at
-        self._callbacks.save_end(self._done, self._saved_path)
+        self._callbacks.on_save(self._done, {"checkpoint": self._saved_path})
 
     def _divergence_error(self, problem: str) -> UserError:
         return UserError(

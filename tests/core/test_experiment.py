@@ -187,7 +187,7 @@ def test_the_chief_translates_and_no_other_worker(data, tmp_path, monkeypatch, i
     @contextlib.contextmanager
     def workers_of_run(options, worker_gpu):
         workers = Workers(Cluster(("a:1", "b:1"), index))
-        workers.gather = lambda text: [text, text]
+        workers.gather = lambda value: [value, value]
         yield workers
 
     monkeypatch.setattr(experiment, "workers_of_run", workers_of_run)

@@ -68,13 +68,13 @@ def test_all_act_on_requests_after_the_same_step():
 class Gathering(Workers):
     """One of three workers, with what each gives; None = the same as this one."""
 
-    def __init__(self, index, *texts):
+    def __init__(self, index, *values):
         super().__init__(Cluster(ADDRESSES, index))
-        self.texts = texts
+        self.values = values
 
-    def gather(self, text):
-        self.own = text
-        return [text if own is None else own for own in self.texts]
+    def gather(self, value):
+        self.own = value
+        return [value if own is None else own for own in self.values]
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def unlike(make_record, generated):
     def unlike(record=None, data=generated, **options):
         other = Gathering(1, None, None, None)
         other.check_same((record or make_record()).with_data(data), data, TrainOptions(**options))
-        assert {"python", "tensorflow", "source of t2t_keras"} <= set(json.loads(other.own))
+        assert {"python", "tensorflow", "source of t2t_keras"} <= set(other.own)
         with refused("different_workers") as error:
             Gathering(2, None, other.own, None).check_same(make_record(), generated, TrainOptions())
         return str(error.value).splitlines()[1:]
@@ -134,7 +134,7 @@ def test_seconds_and_the_barrier_reach_tensorflow(monkeypatch):
     planned = lambda *_, **__: Devices(["/cpu:0"], [], 3, False)  # noqa: E731
     monkeypatch.setattr(base, "plan_devices", planned)
     monkeypatch.setattr(backend, "multi_worker_strategy", lambda *arguments: arguments)
-    monkeypatch.setattr(Workers, "gather", lambda _, text: [text])
+    monkeypatch.setattr(Workers, "gather", lambda _, value: [value])
     options = TrainOptions(worker_start_secs=7, worker_timeout_secs=1.5)
     with distributed.workers_of_run(options, 0) as workers:
         assert (workers.cluster, workers.count, workers.is_chief) == (cluster, 3, True)

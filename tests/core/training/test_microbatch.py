@@ -83,7 +83,7 @@ def find(generated, make_record, tmp_path):
         step = types.SimpleNamespace(fixed_shapes=False, num_replicas=replicas)
         step.local_replicas, step.gpus = range(replicas), ["Some GPU"] * gpus
         workers, answers = Workers(cluster), iter(numbers)
-        workers.gather = lambda text: [text, next(answers, text)]
+        workers.gather = lambda number: [number, next(answers, number)]
         record = make_record(microbatch_tokens=tokens, batch_tokens=3000, trainable=trainable)
         step.model = types.SimpleNamespace(trainable_weights=[])
         return microbatch_of_run(step, record, generated, tmp_path / directory, workers).tokens
@@ -113,13 +113,13 @@ def test_on_a_gpu_a_whole_step_is_begun_with(find, whole, capsys):
 
 def test_workers_take_the_least_of_one_of_them(find, whole):
     # Nothing is remembered; another worker has memory for 150.
-    assert find(gpus=2, cluster=TWO, numbers=["0", "150"]) == 150
+    assert find(gpus=2, cluster=TWO, numbers=[0, 150]) == 150
     assert find(gpus=2, cluster=TWO) == 150, "what is remembered"
     assert find(gpus=2) == whole, "alone"
     # If another does not know it, as when a file is seen late, all determine it again.
-    assert find(gpus=2, cluster=TWO, numbers=["0", "140"]) == 140
+    assert find(gpus=2, cluster=TWO, numbers=[0, 140]) == 140
     with refused("out_of_memory", "max_length=32"):
-        find(gpus=2, cluster=TWO, numbers=["0", "0"])
+        find(gpus=2, cluster=TWO, numbers=[0, 0])
 
 
 def test_on_a_cpu_memory_is_estimated(find, whole, free):

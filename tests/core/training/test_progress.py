@@ -258,7 +258,7 @@ def test_what_is_no_callback_of_a_run_is_refused(wrong):
 @pytest.mark.parametrize(("number", "steps"), [(0, [1]), (signal.SIGTERM, [])])
 def test_a_signal_ends_no_epoch(number, steps):
     callbacks = RunCallbacks([], types.SimpleNamespace(), [])
-    callbacks.train_begin()
+    callbacks.on_train_begin()
     callbacks.step_begin(0)
     callbacks.train_end(1, number)
     assert callbacks.history().get("step", []) == steps
@@ -345,7 +345,7 @@ def test_a_stop_after_any_step_can_be_continued(run, capsys):
 
 def test_other_workers_hear_at_an_evaluation_that_the_chief_s_callback_stops(run):
     class Second(Workers):
-        gather = lambda _, text: [text, text]  # noqa: E731
+        gather = lambda _, value: [value, value]  # noqa: E731
         stop_together = lambda *_: True  # noqa: E731
         restore_newest = lambda *_: None  # noqa: E731
         exchange_requests = lambda *_: Actions()  # noqa: E731
