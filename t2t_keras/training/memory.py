@@ -10,6 +10,20 @@ _MOMENTS = {"lion": 1, "adafactor": 1}
 _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
+def state_memory(hparams: HParams, num_weights: int, num_trained: int) -> dict[str, int]:
+    """Returns the bytes that stay between steps, on one replica.
+
+    These are "weights" (in half precision with their copies) and "optimizer" (moments, average).
+    """
+    value_bytes = _BYTES[hparams.compute_dtype]
+    cast_bytes = value_bytes if value_bytes < FLOAT32 else 0
+    arrays_per_weight = _MOMENTS.get(hparams.optimizer, 2) + (hparams.ema_decay > 0)
+    return {
+        "weights": (FLOAT32 + cast_bytes) * num_weights,
+        "optimizer": arrays_per_weight * FLOAT32 * num_trained,
+    }
+
+
 def step_memory(
     hparams: HParams,
     vocab_sizes: tuple[int, int | None],
@@ -32,7 +46,7 @@ def step_memory(
         number is negligible.
 
     Returns:
-      Bytes of "weights" (in half precision with their copies), "optimizer" (moments, average),
+      Bytes of "weights" and "optimizer" (see `state_memory`),
       "accumulators" (sums of gradients), "gradients", "activations" (kept for the backward pass),
       "logits" (with their softmax, or the working memory of a layer's backward pass if larger),
       and "at most": the first three, plus the larger of gradients and activations with logits.
@@ -56,12 +70,8 @@ def step_memory(
     logits = vocab_sizes[0] * ((2 * FLOAT32 + cast_bytes) * tokens + value_bytes * hparams.d_model)
     if num_trained is None:
         num_trained = 0 if hparams.lora_rank else num_weights
-    arrays_per_weight = _MOMENTS.get(hparams.optimizer, 2) + (hparams.ema_decay > 0)
-    memory = {
-        "weights": (FLOAT32 + cast_bytes) * num_weights,
-        "optimizer": arrays_per_weight * FLOAT32 * num_trained,
-        "accumulators": FLOAT32 * num_trained * accumulates,
-    }
+    memory = state_memory(hparams, num_weights, num_trained)
+    memory["accumulators"] = FLOAT32 * num_trained * accumulates
     temporary = {
         "gradients": FLOAT32 * num_trained,
         "activations": tokens * (embedding_bytes + layer_bytes),

@@ -1,7 +1,6 @@
 """Loss, schedules and optimizers (sections 5.3 and 5.4), on TensorFlow and JAX."""
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -66,13 +65,6 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
 def cross_entropy(logits, targets, hparams):
     """Cross-entropy with label smoothing (section 5.4)."""
     return smoothed_cross_entropy(logits, targets, hparams.label_smoothing)[0]
-
-
-def make_loss(hparams: HParams) -> Callable[[Any, Any], Any] | None:
-    """Returns the `loss` for `token_sums` that `HParams` describe; None = the default."""
-    if hparams.loss == "cross_entropy":
-        return None
-    return functools.partial(LOSSES[hparams.loss], hparams=hparams)
 
 
 def token_sums(logits, targets, label_smoothing=0.0, loss=None):

@@ -193,19 +193,17 @@ class _Trainer:
         if is_chief:
             config.save(self._output_dir)
         self._data_check = BackgroundCheck(generated) if is_chief else None
-        cost: TrainingCost | None = TrainingCost()
-        if self._start_step:
-            cost = cost_in(self._checkpoints.head)
-            if cost:
-                self._callbacks.continue_epoch(self._start_step, cost.epoch_sums)
-            else:
-                print(f"{self._saved_path} does not record the run's training time.")
+        cost = cost_in(self._checkpoints.head) if self._start_step else TrainingCost()
+        if not cost:
+            print(f"{self._saved_path} does not record the run's training time: it stays unknown.")
+        elif self._start_step:
+            self._callbacks.continue_epoch(self._start_step, cost.epoch_sums)
         hardware = hardware_name(self._step.gpus, self._workers.count)
         self._cost = CostMeter(cost, hardware, self._clock)
         self._profiler = None
         if self._options.profile_steps:
             self._profiler = StepProfiler(self._output_dir, self._options.profiled_steps())
-        self._describe(sampler)
+        self._describe(sampler, len(store))
         curves = make_curves(self._output_dir) if is_chief else None
         self._progress = Progress(curves, self._start_step, self._last_step)
         self._callbacks.on_train_begin()
@@ -242,7 +240,7 @@ class _Trainer:
         path, history, model = self._saved_path, self._callbacks.history(), self._step.model
         return TrainResult(self._done, path, self._evaluation, signal_number, history, model)
 
-    def _describe(self, sampler: TokenBatchSampler) -> None:
+    def _describe(self, sampler: TokenBatchSampler, num_pairs: int) -> None:
         """Prints a summary of the training, and warns about a likely misconfiguration."""
         hparams, model = self._config.hparams, self._step.model
         steps_left = self._last_step - self._start_step
@@ -271,8 +269,8 @@ class _Trainer:
         source_fill, target_fill = sampler.fill_ratio()
         print(
             f"{model_size} on {self._step.num_replicas} replica(s), steps {self._start_step:,} to "
-            f"{self._last_step:,}, {len(self._generated.open_examples('train')):,} training pairs. "
-            f"A step fills on average {source_fill:.1%} (source) and {target_fill:.1%} (target) of "
+            f"{self._last_step:,}, {num_pairs:,} training pairs. A step fills on average "
+            f"{source_fill:.1%} (source) and {target_fill:.1%} (target) of "
             f"batch_tokens={hparams.batch_tokens:,}.",
             flush=True,
         )

@@ -3,12 +3,12 @@
 import abc
 import contextlib
 import dataclasses
+import functools
 import importlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from t2t_keras.data.batches import Batch, RemoteBatch
@@ -16,13 +16,12 @@ from t2t_keras.environment import free_memory
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers.base import seed_states
+from t2t_keras.registry import LOSSES
 from t2t_keras.training.backends.cluster import Cluster
-from t2t_keras.training.memory import step_memory
+from t2t_keras.training.memory import state_memory
 from t2t_keras.training.optimizer import (
     INITIAL_LOSS_SCALE,
-    dropout_seeds,
     exchange_averages,
-    make_loss,
     make_optimizer,
     make_schedule,
     weights_and_averages,
@@ -72,7 +71,10 @@ class Step(abc.ABC):
         choose_trained(self.model, hparams)
         self._seed_states = seed_states(self.model)
         self.optimizer = make_optimizer(hparams, self.model.trainable_variables)
-        self._loss = make_loss(hparams)
+        # None = the default, which `token_sums` computes anyway.
+        self._loss = None
+        if hparams.loss != "cross_entropy":
+            self._loss = functools.partial(LOSSES[hparams.loss], hparams=hparams)
         self.loss_scale = keras.Variable(INITIAL_LOSS_SCALE, trainable=False, dtype="float32")
         self.good_steps = keras.Variable(0, trainable=False, dtype="int32")
 
@@ -139,10 +141,6 @@ class Step(abc.ABC):
         are_finite = [ops.all(ops.isfinite(weight)) for weight in self.model.trainable_variables]
         return bool(ops.all(ops.stack(are_finite)))
 
-    def _seeds(self, step: int, part: int) -> np.ndarray:
-        """Returns the states of the model's seed generators for one part of a step."""
-        return dropout_seeds(self._seed, step, part, len(self._seed_states))
-
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
@@ -200,10 +198,12 @@ def plan_devices(
 
 def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
     """Returns the step of a run, with random weights; raises `UserError` if memory is short."""
+    hparams = config.hparams
+    num_weights = hparams.count_weights(*config.vocab_sizes)
     # Before the model is made, the number of weights that match a pattern is unknown.
-    num_trained = 0 if config.hparams.trainable else None
-    memory = step_memory(config.hparams, config.vocab_sizes, 0, 1, num_trained=num_trained)
-    needed_bytes = (memory["weights"] + memory["optimizer"]) * max(len(devices.names), 1)
+    num_trained = 0 if hparams.trainable or hparams.lora_rank else num_weights
+    memory = state_memory(hparams, num_weights, num_trained)
+    needed_bytes = sum(memory.values()) * max(len(devices.names), 1)
     try:
         # The size of a user's model is unknown before it is made. GPUs report missing memory.
         if config.model == "transformer" and not devices.gpus:

@@ -14,7 +14,12 @@ from t2t_keras.errors import OutOfMemoryError, UserError, translated_memory_erro
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.training.backends.base import Devices, Step
 from t2t_keras.training.backends.cluster import Cluster
-from t2t_keras.training.optimizer import adapt_loss_scale, clip_gradients, token_sums
+from t2t_keras.training.optimizer import (
+    adapt_loss_scale,
+    clip_gradients,
+    dropout_seeds,
+    token_sums,
+)
 from t2t_keras.training.run_config import RunConfig
 
 # XLA's errors all have one type; only the text distinguishes them.
@@ -64,6 +69,7 @@ class JaxStep(Step):
                 # Adds the gradient and the sums of each microbatch to `totals`, whose buffers are
                 # donated. The calls do not wait for the results.
                 for number, batch in enumerate(batches):
+                    seeds = dropout_seeds(self._seed, step, number, len(self._seed_states))
                     totals = self._accumulate(
                         totals,
                         values["weights"],
@@ -71,7 +77,7 @@ class JaxStep(Step):
                         values["loss_scale"][0],
                         batch.source,
                         batch.target,
-                        self._seeds(step, number),
+                        seeds.astype(np.uint32),  # The type of JAX's keys.
                         tokens,
                     )
                 shapes = {batch.source.shape for batch in batches}
@@ -96,8 +102,9 @@ class JaxStep(Step):
         (part,) = microbatch
         assert isinstance(part, Batch)
         trained, frozen = self._variable_values()["weights"], self._frozen_values()
+        unused_seeds = np.zeros((len(self._seed_states), 2), np.uint32)
         with _memory_errors():
-            sums = self._evaluate(trained, frozen, part.source, part.target, self._seeds(0, 0))
+            sums = self._evaluate(trained, frozen, part.source, part.target, unused_seeds)
             return {name: float(value) for name, value in jax.device_get(sums).items()}
 
     def _variable_values(self) -> dict[str, list[jax.Array]]:
@@ -116,10 +123,6 @@ class JaxStep(Step):
             "gradients": [jnp.zeros(weight.shape) for weight in self.model.trainable_variables],
             "sums": token_sums(jnp.zeros((1, 1, 2)), padding_ids),
         }
-
-    def _seeds(self, step: int, part: int) -> np.ndarray:
-        # JAX's keys are uint32.
-        return super()._seeds(step, part).astype(np.uint32)
 
     # The following methods are compiled.
 

@@ -21,7 +21,13 @@ from t2t_keras.hyperparameters import HParams
 from t2t_keras.layers.base import layout_of
 from t2t_keras.training.backends.base import REQUESTS, Devices, Step
 from t2t_keras.training.backends.cluster import Cluster, without_tf_config
-from t2t_keras.training.optimizer import Adam, adapt_loss_scale, clip_gradients, token_sums
+from t2t_keras.training.optimizer import (
+    Adam,
+    adapt_loss_scale,
+    clip_gradients,
+    dropout_seeds,
+    token_sums,
+)
 from t2t_keras.training.run_config import RunConfig
 
 # Signatures of the compiled functions' arguments.
@@ -43,7 +49,23 @@ def plan_devices(
 
     Initialises no GPU, as TensorFlow must know all workers before it uses a device.
     """
-    gpus = _gpu_names(worker_gpu)
+    visible_gpus = tf.config.get_visible_devices("GPU")
+    if worker_gpu is None and not visible_gpus and _DRIVER_FILE.exists():
+        print(
+            "This machine has NVIDIA's driver, but TensorFlow sees no GPU and uses the CPU. "
+            "TF_CPP_MIN_LOG_LEVEL=0 shows why. If libraries are missing, run `pip install "
+            "tensorflow[and-cuda]`. To use the CPU without this message, give --worker_gpu=0.",
+            file=sys.stderr,
+            flush=True,
+        )
+    if (worker_gpu or 0) > len(visible_gpus):
+        raise UserError(
+            f"--worker_gpu={worker_gpu}: TensorFlow sees {len(visible_gpus)} GPUs. Give a smaller "
+            f"number.",
+            code="no_gpu",
+        )
+    details = map(tf.config.experimental.get_device_details, visible_gpus[:worker_gpu])
+    gpus = [device.get("device_name", "GPU") for device in details]
     if cpu_replicas > 1:
         _divide_cpu(cpu_replicas, len(gpus), cluster)
     kind, count = ("gpu", len(gpus)) if gpus else ("cpu", cpu_replicas)
@@ -73,27 +95,6 @@ def _divide_cpu(replicas: int, gpus: int, cluster: Cluster | None) -> None:
         tf.config.set_logical_device_configuration(cpu, logical_devices)
         tf.config.threading.set_intra_op_parallelism_threads(cores // replicas)
         tf.config.threading.set_inter_op_parallelism_threads(replicas)
-
-
-def _gpu_names(worker_gpu: int | None) -> list[str]:
-    """Returns the names of the GPUs that this process uses."""
-    visible_gpus = tf.config.get_visible_devices("GPU")
-    if worker_gpu is None and not visible_gpus and _DRIVER_FILE.exists():
-        print(
-            "This machine has NVIDIA's driver, but TensorFlow sees no GPU and uses the CPU. "
-            "TF_CPP_MIN_LOG_LEVEL=0 shows why. If libraries are missing, run `pip install "
-            "tensorflow[and-cuda]`. To use the CPU without this message, give --worker_gpu=0.",
-            file=sys.stderr,
-            flush=True,
-        )
-    if (worker_gpu or 0) > len(visible_gpus):
-        raise UserError(
-            f"--worker_gpu={worker_gpu}: TensorFlow sees {len(visible_gpus)} GPUs. Give a smaller "
-            f"number.",
-            code="no_gpu",
-        )
-    details = map(tf.config.experimental.get_device_details, visible_gpus[:worker_gpu])
-    return [device.get("device_name", "GPU") for device in details]
 
 
 @functools.cache  # A process has one TensorFlow server.
@@ -144,7 +145,12 @@ class TensorFlowStep(Step):
         self._strategy = strategy
         self._uses_fused_adam = hparams.optimizer == "adam"
         self.num_replicas = strategy.num_replicas_in_sync
-        self.local_replicas = _local_replicas(strategy)
+        ids = strategy.experimental_local_results(
+            strategy.experimental_distribute_values_from_function(
+                lambda context: context.replica_id_in_sync_group
+            )
+        )
+        self.local_replicas = range(ids[0], ids[0] + len(ids))
         self.fixed_shapes = xla
         self._weights = [weight.value for weight in self.model.trainable_variables]
         self._accumulators: list[tf.Variable] = []
@@ -203,11 +209,12 @@ class TensorFlowStep(Step):
     ) -> list[tuple[Any, ...]]:
         """Returns (source, target, seeds) of each local replica."""
         first_part = number * self.num_replicas
-        return [
-            (part.source, part.target, self._seeds(step, first_part + replica))
-            for replica, part in enumerate(microbatch)
-            if isinstance(part, Batch)
-        ]
+        inputs = []
+        for replica, part in enumerate(microbatch, first_part):
+            if isinstance(part, Batch):
+                seeds = dropout_seeds(self._seed, step, replica, len(self._seed_states))
+                inputs.append((part.source, part.target, seeds))
+        return inputs
 
     def _make_accumulators(self) -> None:
         """Makes the accumulators when a step is split for the first time."""
@@ -227,12 +234,22 @@ class TensorFlowStep(Step):
 
     # The following methods run as graphs; those named _replica_... run once in each replica.
 
-    def _run(self, replica_function: Callable[..., Any], parts: list[tuple[Any, ...]]) -> Any:
-        """Returns the results of `replica_function(source, target, seeds)` in all replicas."""
-        inputs = self._strategy.experimental_distribute_values_from_function(
-            lambda context: parts[context.replica_id_in_sync_group - self.local_replicas.start]
+    def _run(
+        self, replica_function: Callable[..., Any], parts: list[tuple[Any, ...]] | None = None
+    ) -> Any:
+        """Runs a function in all replicas, each with its (source, target, seeds) of `parts`.
+
+        Returns one replica's results, as they are the same on all.
+        """
+        inputs: Any = ()
+        if parts is not None:
+            inputs = self._strategy.experimental_distribute_values_from_function(
+                lambda context: parts[context.replica_id_in_sync_group - self.local_replicas.start]
+            )
+        return tf.nest.map_structure(
+            lambda value: self._strategy.experimental_local_results(value)[0],
+            self._strategy.run(replica_function, inputs),
         )
-        return self._strategy.run(replica_function, inputs)
 
     def _one_update(
         self, parts: list[tuple[Any, ...]], tokens: tf.Tensor, measure: tf.Tensor
@@ -242,7 +259,7 @@ class TensorFlowStep(Step):
             return self._replica_total(sums), self._replica_apply(gradients, measure)
 
         sums, norm = self._run(replica_update, parts)
-        return {**self._first_copy(sums), "gradient_norm": self._finish_step(norm)}
+        return {**sums, "gradient_norm": self._finish_step(norm)}
 
     def _one_accumulation(
         self, parts: list[tuple[Any, ...]], tokens: tf.Tensor
@@ -253,7 +270,7 @@ class TensorFlowStep(Step):
                 accumulator.assign_add(gradient)
             return self._replica_total(sums)
 
-        return self._first_copy(self._run(replica_accumulation, parts))
+        return self._run(replica_accumulation, parts)
 
     def _apply_accumulated(self, measure: tf.Tensor) -> tf.Tensor:
         def replica_apply() -> tf.Tensor:
@@ -262,7 +279,7 @@ class TensorFlowStep(Step):
             self._clear_accumulators()
             return norm
 
-        return self._finish_step(self._strategy.run(replica_apply))
+        return self._finish_step(self._run(replica_apply))
 
     def _one_evaluation(self, parts: list[tuple[Any, ...]]) -> dict[str, tf.Tensor]:
         def replica_evaluation(
@@ -270,7 +287,7 @@ class TensorFlowStep(Step):
         ) -> dict[str, tf.Tensor]:
             return self._replica_total(self._token_sums(source, target, training=False))
 
-        return self._first_copy(self._run(replica_evaluation, parts))
+        return self._run(replica_evaluation, parts)
 
     def _replica_gradients(
         self, source: tf.Tensor, target: tf.Tensor, seeds: tf.Tensor, tokens: tf.Tensor
@@ -343,9 +360,8 @@ class TensorFlowStep(Step):
                 update()
         return norm
 
-    def _finish_step(self, norm: Any) -> tf.Tensor:
+    def _finish_step(self, norm: tf.Tensor) -> tf.Tensor:
         """Counts the step and adapts the loss scale, once for all replicas."""
-        norm = self._first_copy(norm)
         if self._uses_fused_adam:
             with tf.control_dependencies([norm]):
                 self.optimizer.iterations.assign_add(1)
@@ -355,12 +371,6 @@ class TensorFlowStep(Step):
             self.loss_scale.assign(scale)
             self.good_steps.assign(good)
         return norm
-
-    def _first_copy(self, values: Any) -> Any:
-        """Returns one replica's copy of values that are the same on all."""
-        return tf.nest.map_structure(
-            lambda value: self._strategy.experimental_local_results(value)[0], values
-        )
 
 
 def update_by_adam(
@@ -389,13 +399,3 @@ def update_by_adam(
             epsilon=epsilon,
             grad=gradient,
         )
-
-
-def _local_replicas(strategy: tf.distribute.Strategy) -> range:
-    """Returns the range of this worker's replica ids."""
-    numbers = strategy.experimental_local_results(
-        strategy.experimental_distribute_values_from_function(
-            lambda context: tf.constant(context.replica_id_in_sync_group)
-        )
-    )
-    return range(int(numbers[0]), int(numbers[0]) + len(numbers))
