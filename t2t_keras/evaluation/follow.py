@@ -34,8 +34,8 @@ from t2t_keras.training.checkpoint_files import (
     wait_for,
 )
 from t2t_keras.training.checkpoints import load_weights
-from t2t_keras.training.curves import make_curves
 from t2t_keras.training.evaluation import SplitLoss
+from t2t_keras.training.progress import make_curves
 from t2t_keras.training.run_config import CHANGEABLE_ON_RESUME, RunConfig
 
 if TYPE_CHECKING:

@@ -2,19 +2,22 @@
 
 import collections
 import dataclasses
+import json
+import math
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from t2t_keras.errors import UserError, translated_errors, unknown_name
-from t2t_keras.io.files import check_outputs, check_parent
+from t2t_keras.io.files import CURVES_FILE, check_outputs, check_parent
 from t2t_keras.io.terminal import printable
 from t2t_keras.lab.drawing import check_format, need_matplotlib, save_figure
+from t2t_keras.text.files import split_lines
 from t2t_keras.training.cost import read_costs
-from t2t_keras.training.curves import read_curves
 from t2t_keras.training.run_config import RunConfig
 
 if TYPE_CHECKING:
@@ -216,3 +219,52 @@ def _drawing(curves: Mapping[str, Sequence[Curve]], over: str) -> "Figure":
     handles = [Line2D([], [], color="gray", label=text, **style) for text, style in styles.values()]
     figure.legend(handles=handles, loc="outside upper right", frameon=False)
     return figure
+
+
+def read_curves(folder: str | Path) -> dict[str, dict[int, float]]:
+    """Reads curves from a folder such as a run's train/: the value of each step, by name.
+
+    A continued run may repeat steps; the last value counts. Values that are not finite, and an
+    incomplete last line or record, are left out.
+    """
+    curves: dict[str, dict[int, float]] = collections.defaultdict(dict)
+    for points in (_json_points(Path(folder)), _tensorboard_points(Path(folder))):
+        for step, name, value in points:
+            if math.isfinite(value):
+                curves[name][step] = value
+    return {name: dict(sorted(points.items())) for name, points in curves.items()}
+
+
+def _json_points(folder: Path) -> Iterator[tuple[int, str, float]]:
+    path = folder / CURVES_FILE
+    if not path.exists():
+        return
+    for line in split_lines(path.read_text(encoding="utf-8", errors="replace")):
+        try:
+            scalars = json.loads(line)
+            step = scalars.pop("step")
+        except (ValueError, KeyError, AttributeError):
+            continue  # Incomplete.
+        yield from ((step, name, value) for name, value in scalars.items())
+
+
+def _tensorboard_points(folder: Path) -> Iterator[tuple[int, str, float]]:
+    # The names contain the time of writing, so sorting them orders the events.
+    for path in sorted(folder.glob("events.out.tfevents.*")):
+        import tensorflow as tf
+
+        for record in _records(path.read_bytes()):
+            event = tf.compat.v1.Event.FromString(record)
+            for value in event.summary.value:
+                yield event.step, value.tag, float(tf.make_ndarray(value.tensor))
+
+
+def _records(content: bytes) -> Iterator[bytes]:
+    """Yields the records of a TFRecord file; TensorFlow's reader would claim memory of all GPUs."""
+    end = 0
+    while end + 12 <= len(content):
+        # The length, 4 bytes of its checksum, the record, 4 bytes of its checksum.
+        (length,) = struct.unpack_from("<Q", content, end)
+        end += length + 16
+        if end <= len(content):
+            yield content[end - 4 - length : end - 4]

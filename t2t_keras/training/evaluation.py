@@ -116,30 +116,31 @@ class Evaluator:
         scalars = self._loss.measure()
         if not math.isfinite(scalars["loss"]):
             raise FloatingPointError(f"The dev loss is {scalars['loss']} after step {step}.")
-        is_scored = self._score_model and (is_last or scalars["accuracy"] >= _MIN_ACCURACY)
-        score, sample = self._score_model() if self._score_model and is_scored else (None, [])
-        if score:
+        is_scored = is_last or scalars["accuracy"] >= _MIN_ACCURACY
+        report: dict[str, Any] = {}
+        lines: list[str] = []
+        if self._score_model and is_scored:
+            score, sample = self._score_model()
             scalars |= dict([score.main]) | selection_metric(score, self._best_by)
-        lines = str(score).split("\n") if score else []
+            report = {"score": str(score).split("\n"), "sample": sample}
+            lines = [*report["score"], *_format_sample(sample)]
         values = ", ".join(f"{name} {value:.4g}" for name, value in scalars.items())
-        seconds = time.monotonic() - started
-        heading = f"Dev set at step {step:,}: {values} ({seconds:.0f} s)"
+        heading = f"Dev set at step {step:,}: {values} ({time.monotonic() - started:.0f} s)"
         if self._score_model and not is_scored:
             heading += f"; not translated below an accuracy of {_MIN_ACCURACY}"
-        entry: dict[str, Any] = {"step": step, **scalars, **(train_loss or {})}
-        if score:
-            entry |= {"score": lines, "sample": sample}
         # A completed run may be evaluated again, without training.
-        entries_of_step = (evaluation for evaluation in self.history if evaluation["step"] == step)
-        entry = {**next(entries_of_step, {}), **entry}
+        earlier_entries = (entry for entry in self.history if entry["step"] == step)
+        entry = next(earlier_entries, {}) | {
+            "step": step,
+            **scalars,
+            **(train_loss or {}),
+            **report,
+        }
         # A run that continues from an earlier checkpoint repeats later evaluations.
-        self.history = [
-            *(evaluation for evaluation in self.history if evaluation["step"] < step),
-            entry,
-        ]
+        self.history = [*(past for past in self.history if past["step"] < step), entry]
         if self._writes_files:
             self._record(step, head)
-        return scalars, "\n".join([heading, *lines, *_format_sample(sample)])
+        return scalars, "\n".join([heading, *lines])
 
     def best_step(self) -> int:
         """Returns the step of the best evaluation so far, the first of equals; -1 = none."""

@@ -48,7 +48,9 @@ class Microbatch:
             "workers": len(cluster.addresses) if cluster else 1,
             "replicas": replicas,
         }
-        self.tokens = self._read_tokens() or hparams.microbatch_tokens
+        self.tokens = hparams.microbatch_tokens
+        if self._path.exists():
+            self.tokens = self._read_tokens() or self.tokens
 
     def remember(self, tokens: int) -> None:
         """Sets and saves the limit; 0 (not even one sentence fits) raises `UserError`."""
@@ -80,8 +82,6 @@ class Microbatch:
             )
 
     def _read_tokens(self) -> int:
-        if not self._path.exists():
-            return 0
         try:
             content = read_json(self._path, "It is not used.", ("tokens", "of"))
             if content["of"] != self._conditions:

@@ -1,7 +1,8 @@
-"""Observers of training: a progress line, a trace of steps, and callbacks."""
+"""Observers of training: a progress line, curves, a trace of steps, and callbacks."""
 
 import collections
 import contextlib
+import json
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 from keras.callbacks import (
     BackupAndRestore,
     Callback,
@@ -19,14 +21,15 @@ from keras.callbacks import (
     SwapEMAWeights,
 )
 
-from t2t_keras.errors import UserError
+from t2t_keras.errors import UserError, translated_errors
+from t2t_keras.io.files import CURVES_FILE
 from t2t_keras.io.terminal import ProgressBar, print_beside_bar
-from t2t_keras.training.curves import JsonCurves, TensorBoardCurves
 
 # Steps between two points of the curves, and between two lines of a log.
 LOG_STEPS = 100
 # Longest time between two lines of a log, however slow the steps are.
 _MAX_LINE_SECONDS = 60.0
+_FULL_DISK_ADVICE = "Make room; the same command continues."
 
 
 def averages(sums: Mapping[str, float]) -> dict[str, float]:
@@ -37,6 +40,69 @@ def averages(sums: Mapping[str, float]) -> dict[str, float]:
         "perplexity": math.exp(min(sums["negative_log_likelihood"] / tokens, 700.0)),
         "accuracy": sums["correct"] / tokens,
     }
+
+
+def make_curves(output_dir: str | Path) -> "TensorBoardCurves | JsonCurves":
+    """Returns the writer of a run's curves for Keras's backend."""
+    is_tensorflow = keras.backend.backend() == "tensorflow"
+    return (TensorBoardCurves if is_tensorflow else JsonCurves)(output_dir)
+
+
+class TensorBoardCurves:
+    """Writes event files for TensorBoard, in a folder of the run for each kind of curve."""
+
+    def __init__(self, output_dir: str | Path):
+        import tensorflow as tf
+
+        # Unlike `tf.summary.scalar`, this does not need the tensorboard package.
+        self._metadata = tf.compat.v1.SummaryMetadata(
+            plugin_data=tf.compat.v1.SummaryMetadata.PluginData(plugin_name="scalars"),
+            data_class=1,  # DATA_CLASS_SCALAR
+        )
+        self._tensorflow, self._output_dir = tf, Path(output_dir)
+        self._writers: dict[str, Any] = {}
+
+    def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
+        """Adds a point to each curve of a kind, such as "train" and "eval"."""
+        folder, summary = str(self._output_dir / kind), self._tensorflow.summary
+        error = self._tensorflow.errors.OpError
+        with translated_errors(
+            error, f"Cannot write {folder}", _FULL_DISK_ADVICE, code="not_written"
+        ):
+            if kind not in self._writers:
+                self._writers[kind] = summary.create_file_writer(folder)
+            with self._writers[kind].as_default(step=step):
+                for name, value in scalars.items():
+                    summary.write(name, np.float32(value), metadata=self._metadata)
+            self._writers[kind].flush()
+
+    def close(self) -> None:
+        """Closes the files."""
+        for writer in self._writers.values():
+            writer.close()
+
+
+class JsonCurves:
+    """Writes `<kind>/scalars.jsonl` in the run: a line of JSON for each logged step.
+
+    A continued run appends, so a step can occur twice, as in TensorBoard's files.
+    """
+
+    def __init__(self, output_dir: str | Path):
+        self._output_dir = Path(output_dir)
+
+    def write(self, kind: str, step: int, scalars: dict[str, float]) -> None:
+        """Adds a point to each curve of a kind; see `TensorBoardCurves`."""
+        path = self._output_dir / kind / CURVES_FILE
+        with translated_errors(
+            OSError, f"Cannot write {path}", _FULL_DISK_ADVICE, code="not_written"
+        ):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"step": step, **scalars}) + "\n")
+
+    def close(self) -> None:
+        """Does nothing: no file stays open."""
 
 
 class Progress:

@@ -35,11 +35,16 @@ from t2t_keras.training.cost import (
     cost_in,
     hardware_name,
 )
-from t2t_keras.training.curves import make_curves
 from t2t_keras.training.distributed import Actions, Workers
 from t2t_keras.training.evaluation import Evaluator, Sample, SplitLoss, read_evaluations
 from t2t_keras.training.microbatch import Microbatch, microbatch_of_run
-from t2t_keras.training.progress import LOG_STEPS, Progress, RunCallbacks, StepProfiler
+from t2t_keras.training.progress import (
+    LOG_STEPS,
+    Progress,
+    RunCallbacks,
+    StepProfiler,
+    make_curves,
+)
 from t2t_keras.training.run_config import RunConfig, TrainOptions, TrainResult
 from t2t_keras.training.warm_start import warm_start
 

@@ -26,7 +26,7 @@ from t2t_keras.data.generate import generate
 from t2t_keras.data.problem import Problem, make_problem
 from t2t_keras.decoding.config import decode_config
 from t2t_keras.training.checkpoints import Checkpoints
-from t2t_keras.training.curves import JsonCurves
+from t2t_keras.training.progress import JsonCurves
 from t2t_keras.training.run_config import RunConfig
 
 BLOCKS = blocks(Path(__file__).parents[2])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from t2t_keras.lab.plot import run_curves, text_plot, write_plot
+from t2t_keras.lab.plot import read_curves, run_curves, text_plot, write_plot
 from t2t_keras.training.checkpoints import Checkpoints
-from t2t_keras.training.curves import JsonCurves, TensorBoardCurves, read_curves
+from t2t_keras.training.progress import JsonCurves, TensorBoardCurves
 
 LOSSES = {100 * number: 10.0 - number for number in range(1, 11)}
 

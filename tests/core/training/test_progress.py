@@ -25,9 +25,15 @@ from training_runs import numbers_in
 from t2t_keras.training.backends.cluster import Cluster
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 from t2t_keras.training.checkpoint_files import step_of
-from t2t_keras.training.curves import JsonCurves, TensorBoardCurves
 from t2t_keras.training.distributed import Actions, Workers
-from t2t_keras.training.progress import Progress, RunCallbacks, StepProfiler, averages
+from t2t_keras.training.progress import (
+    JsonCurves,
+    Progress,
+    RunCallbacks,
+    StepProfiler,
+    TensorBoardCurves,
+    averages,
+)
 from t2t_keras.training.run_config import TrainOptions
 from t2t_keras.training.trainer import train
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from t2t_keras.lab.bin import t2t_plot
-from t2t_keras.training.curves import JsonCurves
+from t2t_keras.training.progress import JsonCurves
 
 
 @pytest.fixture
