@@ -90,9 +90,9 @@ def test_prefixes_stay(plain):
     assert "missing" not in [kind for translation in translations for kind in kinds(translation)]
 
 
-def test_sentences_of_a_long_line(model, tokenizer):
-    config = DecodeConfig(max_input_length=12, split_long=True, extra_length=30, beam_size=2)
-    translator = Translator(model, tokenizer, config)
+def test_sentences_of_a_long_line(plain, tokenizer):
+    config = DecodeConfig(**SETTINGS | dict(max_input_length=12, split_long=True))
+    translator = Translator(plain.engine, tokenizer, config)
     line = "The dog sleeps. A man sees the tree. The dog eats a house."
     [translation] = with_terms(translator, GLOSSARY).translate([line], ["a tree"])
     assert [part.startswith("a tree") for part in translation.parts] == [True, False, False]
