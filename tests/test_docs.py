@@ -157,7 +157,6 @@ def small(own_registry, monkeypatch):
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")
 def test_the_examples_in_python(root, tmp_path, monkeypatch):
     pytest.importorskip("matplotlib", reason="needs matplotlib")
     monkeypatch.chdir(tmp_path)
@@ -228,7 +227,6 @@ def write_texts(folder):
 
 
 @pytest.mark.usefixtures("small", "eagerly")
-@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")
 @pytest.mark.parametrize("page", PAGES)
 def test_the_blocks_of_a_page_run(root, page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -183,7 +183,6 @@ def test_ids_and_logits_are_ours(bare, lines, translator):
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("GreedySampler", {}),
         ("BeamSampler", {"num_beams": 3}),
         ("ContrastiveSampler", {"k": 3, "alpha": 0.6}),
         ("TopKSampler", {"k": 4, "seed": 1}),

@@ -69,7 +69,6 @@ def configured(tmp_path, pairs):
 
 
 @pytest.mark.usefixtures("eagerly")  # For two steps, graphs of four models would take longer.
-@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")
 def test_every_command_from_text_to_page(configured, tmp_path, monkeypatch, own_registry):
     """What Snakemake would run in processes of their own runs here in one."""
     (tmp_path / "mine").mkdir()

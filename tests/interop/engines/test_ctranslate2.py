@@ -23,7 +23,7 @@ SETTINGS = dict(beam_size=3, alpha=0.0, extra_length=30, max_input_length=40)
 def expected(tokenizer, random_model):
     """The translator of Keras's engine."""
     options = dict(d_model=16, pre_norm=True, positions="learned", max_positions=40)
-    model = random_model(1, tokenizer.vocab_size, **options)
+    model = random_model(1, tokenizer.vocab_size, num_layers=1, **options)
     # The later, the likelier is the end: outputs have it before they must.
     table, end = model.target_positions.table, model.embedding.table.embeddings[1]
     table.assign(table.numpy() + np.arange(40)[:, None] * end)

@@ -150,7 +150,6 @@ def test_an_export_of_two_vocabularies_translates_alike(runs, tmp_path):
 
 
 @pytest.mark.usefixtures("eagerly")
-@pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_eagerly`")
 def test_training_goes_on(runs, tmp_path):
     run, (source, target) = runs[SHARED], ("A dog sleeps.", "Ein Hund schläft.")
     for split in ("train", "dev"):
