@@ -92,8 +92,8 @@ class ApiKeys:
             self._content = file.read()
         self._keys = _read_keys(self._content, path)
         # The newest content of the file, and the time when it was first seen.
-        self._newest: tuple[bytes | None, float] = self._content, self._checked_at
-        self._is_failure_logged = False
+        self._newest = self._content, self._checked_at
+        self._failure = ""  # the last attempt's error
 
     def find(self, key: str) -> ApiKey | None:
         """Returns the limits of a key; None = unknown key."""
@@ -105,26 +105,21 @@ class ApiKeys:
 
     def _reload_if_changed(self, now: float) -> None:
         """Reads the keys again if the file has changed and is complete."""
-        content, age = None, 0.0
-        failure: Exception | None = None
+        failure = ""
         try:
             with reading(self._path) as file:
                 content = file.read()
                 age = time.time() - os.fstat(file.fileno()).st_mtime
-        except UserError as error:
-            failure = error
-        if content != self._newest[0]:
-            self._newest, self._is_failure_logged = (content, now), False
-        if content == self._content:
-            return
-        if content is not None and max(age, now - self._newest[1]) >= _SECONDS_UNCHANGED:
-            try:
+            if content != self._newest[0]:
+                self._newest = content, now
+            seconds_unchanged = max(age, now - self._newest[1])
+            if content != self._content and seconds_unchanged >= _SECONDS_UNCHANGED:
                 self._keys, self._content = _read_keys(content, self._path), content
-            except UserError as error:
-                failure = error
-        if failure and not self._is_failure_logged:
-            self._is_failure_logged = True
-            _LOG.error("The previous keys stay valid: %s", failure)
+        except UserError as error:
+            failure = str(error)
+            if failure != self._failure:
+                _LOG.error("The previous keys stay valid: %s", failure)
+        self._failure = failure
 
 
 def _read_keys(content: bytes, path: Path) -> dict[str, ApiKey]:
