@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from t2t_keras.errors import UserError
 from t2t_keras.text.files import is_text
@@ -221,11 +221,7 @@ def _parse_object(body: bytes) -> dict[str, Any]:
 
 async def json_response(content: Any) -> Response:
     """Returns a response with JSON, serialised in a thread."""
-    return Response(await asyncio.to_thread(_as_json, content), media_type="application/json")
-
-
-def _as_json(content: Any) -> bytes:
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    return await asyncio.to_thread(JSONResponse, content)
 
 
 Result = TypeVar("Result")
