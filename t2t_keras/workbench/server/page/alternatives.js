@@ -55,11 +55,7 @@ function textBefore({ view, word }) {
   return range.toString().trimEnd();
 }
 
-/**
- * @param {WordRef} wordRef
- * @param {Alternative[]} alternatives
- * @param {string} prefix
- */
+/** @type {(wordRef: WordRef, alternatives: Alternative[], prefix: string) => HTMLElement[]} */
 function entries({ view, index }, alternatives, prefix) {
   const shown = /** @type {Line} */ (view.line);
   const { best } = /** @type {{best: Line}} */ (state.known.get(view.source ?? ""));
@@ -90,10 +86,7 @@ function confidenceLabel({ confidence }) {
   return [element("small", { textContent, lang: language, dir: "ltr" })];
 }
 
-/**
- * @param {string} textContent
- * @param {string} className
- */
+/** @type {(textContent: string, className?: string) => HTMLElement} */
 const heading = (textContent, className = "") =>
   element("div", { textContent, className, lang: language, role: "presentation" });
 
@@ -106,10 +99,7 @@ const noEntry = () =>
     tabIndex: -1,
   });
 
-/**
- * @param {Line} line
- * @param {...Node} content
- */
+/** @type {(line: Line, ...content: Node[]) => HTMLElement} */
 function entry(line, ...content) {
   const attributes = { type: /** @type {const} */ ("button"), role: "menuitem", tabIndex: -1 };
   const item = element("button", { ...attributes, dir: "auto" }, ...content);
@@ -147,10 +137,7 @@ function choose(line) {
   at("announcement").textContent = line.text;
 }
 
-/**
- * @param {HTMLElement[]} content
- * @param {boolean} isBusy
- */
+/** @type {(content: HTMLElement[], isBusy?: boolean) => void} */
 function showMenu(content, isBusy = false) {
   at("menu").replaceChildren(...content);
   at("menu").ariaBusy = String(isBusy);

@@ -6,6 +6,8 @@ import { ask, messageOf, Trouble } from "./server.js";
 import { around, at, element, state } from "./state.js";
 import { strings } from "./strings.js";
 
+/** @import { Pair } from "./state.js" */
+
 let queue = Promise.resolve();
 
 /** @type {WeakMap<Element, AbortController>} */
@@ -45,7 +47,7 @@ export function translateFiles(files) {
 
 /**
  * @param {File} file
- * @param {import("./state.js").Pair} languages
+ * @param {Pair} languages
  * @param {HTMLElement} status
  * @param {AbortSignal} signal
  */
@@ -68,10 +70,7 @@ async function translateFile(file, languages, status, signal) {
   }
 }
 
-/**
- * @param {File} file
- * @param {import("./state.js").Pair} languages
- */
+/** @type {(file: File, languages: Pair) => void} */
 function checkFile({ name, size }, { target }) {
   const suffix = name.match(/\.[^.]*$/)?.[0].toLowerCase() ?? "";
   if (!target) throw new Trouble(strings.noLanguages);

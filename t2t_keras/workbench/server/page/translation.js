@@ -48,10 +48,7 @@ function showWaiting(isWaiting) {
   at("target").ariaBusy = String(isWaiting);
 }
 
-/**
- * @param {string[]} lines
- * @param {AbortSignal} signal
- */
+/** @type {(lines: string[], signal: AbortSignal) => Promise<void>} */
 async function translateLines(lines, signal) {
   const q = lines.map((line) => line.replace(OTHER_LINE_ENDS, " ")).join("\n");
   const body = { q, ...pair(), glossary: glossary() };

@@ -94,12 +94,7 @@ function makeWord(view, side, text, index) {
   return word;
 }
 
-/**
- * @param {View} view
- * @param {Line} line
- * @param {string} text
- * @param {number} index
- */
+/** @type {(view: View, line: Line, text: string, index: number) => HTMLElement} */
 function makeTargetWord(view, line, text, index) {
   const { confidence } = line.words[index];
   const ariaDescription = describe(line, "targets", index);
@@ -129,10 +124,7 @@ function viewAt(index) {
   return state.views[index];
 }
 
-/**
- * @param {string} source
- * @param {number} index
- */
+/** @type {(source: string, index: number) => void} */
 function drawLine(source, index) {
   const view = viewAt(index);
   const line = shownLine(source);
