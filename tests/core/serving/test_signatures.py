@@ -131,8 +131,8 @@ def test_a_source_with_its_own_vocabulary(lines, randomised):
     translator = Translator(
         randomised(model), tokenizer, DecodeConfig(beam_size=2, max_input_length=24)
     )
-    signatures = TranslationModule(translator).signatures()
-    actual = signatures["serving_default"](tf.constant(lines))
+    module = TranslationModule(translator)
+    actual = module.signatures()["serving_default"](tf.constant(lines))
     translations = translator.translate(lines)
     assert [text.decode() for text in actual["translation"].numpy()] == [
         t.text for t in translations
@@ -141,13 +141,12 @@ def test_a_source_with_its_own_vocabulary(lines, randomised):
     np.testing.assert_allclose(actual["score"].numpy(), scores, rtol=1e-5)
     for unknown in (296, 300):
         with pytest.raises(tf.errors.InvalidArgumentError, match="0 to 295"):
-            signatures["tokens"](tf.constant([[unknown, 1]]), tf.constant(0.6))
-    log_probability = signatures["score"](tf.constant(TEXTS), tf.constant(TRANSLATIONS))[
-        "log_probability"
-    ]
+            module.tokens(tf.constant([[unknown, 1]]), tf.constant(0.6))
+    pair = tf.constant(TEXTS), tf.constant(TRANSLATIONS)
+    log_probability = module.score(*pair)["log_probability"]
     log_probs = [pair_score.log_prob for pair_score in translator.score(TEXTS, TRANSLATIONS)]
     np.testing.assert_allclose(log_probability.numpy(), log_probs, atol=1e-4)
-    pieces = signatures["attention"](tf.constant(TEXTS), tf.constant(TRANSLATIONS))["text_pieces"]
+    pieces = module.attention(*pair)["text_pieces"]
     for row, attention in zip(
         pieces.numpy(), translator.attention(TEXTS, TRANSLATIONS), strict=True
     ):

@@ -67,6 +67,7 @@ def recorded_training(config, generated, strategy, folder, steps):
     return train(config, generated, folder, step, TrainOptions()), numbers
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize(
     ("name", "first", "last"), [("plain", 0, 20), ("plain", 20, 25), ("every option", 0, 5)]
 )
