@@ -56,28 +56,25 @@ class Interrupted(Problem):
 """
 
 
+@pytest.mark.usefixtures("own_registry")
 @pytest.mark.parametrize(("workers", "killed"), [(1, False), (2, False), (2, True)])
-def test_what_ends_it_early_loses_no_shard(tmp_path, workers, killed):
-    (tmp_path / "problem.py").write_text(PROBLEM)
+def test_what_ends_it_early_loses_no_shard(tmp_path, capsys, workers, killed):
+    (tmp_path / f"{tmp_path.name}.py").write_text(PROBLEM)
     for name, text in {"a.en": "a cat\n", "a.de": "eine Katze\n", "fault": ""}.items():
         (tmp_path / name).write_text(2 * text)
     if killed:
         (tmp_path / "kill").touch()
-
-    def run():
-        flags = [f"--{name}={tmp_path}" for name in ("t2t_usr_dir", "data_dir", "tmp_dir")]
-        command = ["-m", "t2t_keras.bin.t2t_datagen", "--problem=interrupted", *flags]
-        # It returns when nobody has its standard error any more: the workers have ended too.
-        return subprocess.run(
-            [sys.executable, *command, f"--num_workers={workers}", "--norecommend"],
-            capture_output=True,
-            text=True,
-            start_new_session=True,
-            # A process started in the background of a shell inherits that Ctrl-C is ignored.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
-
-    done = run()
+    flags = [f"--{name}={tmp_path}" for name in ("t2t_usr_dir", "data_dir", "tmp_dir")]
+    flags += ["--problem=interrupted", f"--num_workers={workers}", "--norecommend"]
+    # It returns when nobody has its standard error any more: the workers have ended too.
+    done = subprocess.run(
+        [sys.executable, "-m", "t2t_keras.bin.t2t_datagen", *flags],
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        # A process started in the background of a shell inherits that Ctrl-C is ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     if killed:
         assert done.returncode == -signal.SIGKILL, done.stderr
     else:
@@ -86,7 +83,8 @@ def test_what_ends_it_early_loses_no_shard(tmp_path, workers, killed):
         assert done.stderr.startswith("t2t-datagen: ")
         assert str(tmp_path) in done.stderr
     assert not (tmp_path / "interrupted" / "manifest.json").exists()
-    assert re.search(r"\b([5-9]|10) of 10\b", run().stdout)
+    t2t_datagen.run(["t2t-datagen", *flags])
+    assert re.search(r"\b([5-9]|10) of 10\b", capsys.readouterr().out)
     assert (tmp_path / "interrupted" / "manifest.json").exists()
 
 
