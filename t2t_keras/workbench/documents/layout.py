@@ -71,7 +71,7 @@ def sentence_groups(
             core = _with_kept_lines(core)
         return [text[:start], SentenceGroup([core], [""], [], []), text[end:]]
     parts: list[str | SentenceGroup] = [text[:start]]
-    lines, breaks = _split_lines(text[start:end])
+    lines, breaks = _BREAK.split(text[start:end]), _BREAK.findall(text[start:end])
     group_lines, group_breaks = [lines[0]], []
     for line, line_break in zip(lines[1:], breaks, strict=True):
         if _is_wrapped(group_lines[-1], line, line_break):
@@ -84,7 +84,7 @@ def sentence_groups(
 
 
 def _with_kept_lines(markup: str) -> str:
-    lines, breaks = _split_lines(markup)
+    lines, breaks = _BREAK.split(markup), _BREAK.findall(markup)
     tag_spans = [tag.span() for tag in _TAG.finditer(markup) if "\n" in tag[0] or "\r" in tag[0]]
     keeps_all = bool(_PREFORMATTED.search(markup))
     parts, position = [lines[0]], len(lines[0])
@@ -119,15 +119,6 @@ def _translate_group(group: SentenceGroup, translations: Mapping[str, str]) -> s
         before, _, after = text.removeprefix(_KEPT_LINES_TAGS[0]).rpartition(_KEPT_LINES_TAGS[1])
         text = before + after
     return wrap(text, group.breaks, group.lengths)
-
-
-def _split_lines(text: str) -> tuple[list[str], list[str]]:
-    lines, breaks, position = [], [], 0
-    for match in _BREAK.finditer(text):
-        lines.append(text[position : match.start()])
-        breaks.append(match[0])
-        position = match.end()
-    return [*lines, text[position:]], breaks
 
 
 def _is_wrapped(line: str, next_line: str, line_break: str) -> bool:
