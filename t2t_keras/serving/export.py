@@ -15,7 +15,7 @@ import textwrap
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import keras
 import numpy as np
@@ -39,34 +39,7 @@ from t2t_keras.training.checkpoints import TrainedModel
 from t2t_keras.training.run_config import RunConfig
 
 
-@overload
 def export(
-    translator: Translator | TrainedModel,
-    export_dir: str | Path,
-    *,
-    dtype: str = "float32",
-    servable_name: str = "translate",
-    origin: Sequence[str] = (),
-    example: str = "",
-    notes: str = "",
-) -> Path: ...
-
-
-@overload
-def export(
-    translator: keras.Model,
-    tokenizer: Tokenizer,
-    export_dir: str | Path,
-    *,
-    dtype: str = "float32",
-    servable_name: str = "translate",
-    origin: Sequence[str] = (),
-    example: str = "",
-    notes: str = "",
-) -> Path: ...
-
-
-def export(  # type: ignore[misc]  # `export_dir` is the second argument or the third.
     translator: Translator | TrainedModel | keras.Model,
     tokenizer: Tokenizer | str | Path = "",
     export_dir: str | Path = "",
