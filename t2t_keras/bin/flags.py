@@ -250,14 +250,9 @@ _SETTING_LISTERS = {
 }
 
 
-def define_decode_hparams(flags: Flags) -> None:
-    """Adds --decode_hparams."""
-    define_common(flags, "decode_hparams")
-
-
 def define_decoding(flags: Flags) -> None:
     """Adds --decode_hparams, --prefix_file, --forbidden_file and --ensemble."""
-    define_decode_hparams(flags)
+    define_common(flags, "decode_hparams")
     flags.path("prefix_file", "File of required beginnings, one per input line; blank = none")
     flags.path("forbidden_file", "File of phrases that translations must not contain, one per line")
     flags.paths("ensemble", "Runs or checkpoints to average probabilities with, as RUN2,RUN3")

@@ -11,7 +11,6 @@ that are in results.jsonl are not scored again. With KERAS_BACKEND=jax, give --n
 from t2t_keras.bin.flags import (
     command,
     define_common,
-    define_decode_hparams,
     define_polling,
     define_run,
     poll_policy,
@@ -29,7 +28,7 @@ def define_flags(flags: Flags) -> None:
     flags.path("results_file", "File of JSON lines to add the scores to, for t2t-tables")
     flags.integer("worker_gpu", "Number of GPUs to use; default: all; 0 = the CPU")
     define_polling(flags, "checkpoints")
-    define_decode_hparams(flags)
+    define_common(flags, "decode_hparams")
     define_run(flags)
 
 

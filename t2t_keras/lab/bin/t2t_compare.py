@@ -15,7 +15,6 @@ from pathlib import Path
 from t2t_keras.bin.flags import (
     command,
     define_common,
-    define_decode_hparams,
     given_flags,
     refuse_alone,
     refuse_together,
@@ -58,8 +57,7 @@ def define_flags(flags: Flags) -> None:
     flags.choice(
         "split", "Set of the runs' problem to compare on, without --source", ("dev", "test"), "dev"
     )
-    define_common(flags, "data_dir")
-    define_decode_hparams(flags)
+    define_common(flags, "data_dir", "decode_hparams")
     flags.group("Scores and tests")
     flags.strings(
         "names", "Names of the systems in the report, separated by commas; default: from the paths"

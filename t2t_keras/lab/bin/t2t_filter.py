@@ -10,7 +10,7 @@ clean/web.scores. Two models rank pairs by dual conditional cross-entropy (Juncz
 one model by its log-probability.
 """
 
-from t2t_keras.bin.flags import command, define_decode_hparams, define_engine, require
+from t2t_keras.bin.flags import command, define_common, define_engine, require
 from t2t_keras.io.flags import Flags
 
 
@@ -25,7 +25,7 @@ def define_flags(flags: Flags) -> None:
     flags.path("forward", "Run that translates in the direction from --source to --target")
     flags.path("backward", "Run that translates in the opposite direction")
     define_engine(flags)
-    define_decode_hparams(flags)
+    define_common(flags, "decode_hparams")
 
 
 @command(define_flags)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from t2t_keras.bin.flags import command, define_decode_hparams, require
+from t2t_keras.bin.flags import command, define_common, require
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.errors import UserError, report_missing_package
 from t2t_keras.io.flags import Flags
@@ -31,7 +31,7 @@ def define_flags(flags: Flags) -> None:
     )
     engine_help = "Software that runs the models; default: depends on the model's files"
     flags.known_name("engine", engine_help, ENGINES, None)
-    define_decode_hparams(flags)
+    define_common(flags, "decode_hparams")
     flags.named_paths(
         "glossary",
         "Terms for requests without a glossary: a file of source<tab>target lines, or en-de=FILE",

@@ -12,7 +12,6 @@ Marks new translations for review, if the format has such a mark.
 from t2t_keras.bin.flags import (
     command,
     define_common,
-    define_decode_hparams,
     define_engine,
     require,
 )
@@ -31,7 +30,7 @@ def define_flags(flags: Flags) -> None:
     )
     define_common(flags, "checkpoint_path")
     define_engine(flags)
-    define_decode_hparams(flags)
+    define_common(flags, "decode_hparams")
     flags.group("Documents")
     flags.switch("all", "Replace existing translations as well")
     flags.switch("final", "Mark new translations as final, not for review")
