@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import json
 import math
+import re
 import shutil
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -249,8 +250,9 @@ def _json_points(folder: Path) -> Iterator[tuple[int, str, float]]:
 
 
 def _tensorboard_points(folder: Path) -> Iterator[tuple[int, str, float]]:
-    # The names contain the time of writing, so sorting them orders the events.
-    for path in sorted(folder.glob("events.out.tfevents.*")):
+    # The names contain the time of writing and, within a second, the writer's number.
+    files = folder.glob("events.out.tfevents.*")
+    for path in sorted(files, key=lambda file: list(map(int, re.findall(r"\d+", file.name)))):
         import tensorflow as tf
 
         for record in _records(path.read_bytes()):
