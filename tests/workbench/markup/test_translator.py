@@ -31,7 +31,10 @@ def translators(tokenizer, model, tmp_path_factory):
     ours = Translator(model, tokenizer, DecodeConfig(**SETTINGS), problem=problem)
     folder = write_format("ctranslate2", ours, tmp_path_factory.mktemp("export") / "1", "float32")
     other = Translator.from_run(folder, None, SETTINGS, engine="ctranslate2")
-    return {"keras": ours, "ctranslate2": other}
+    several = Translator.from_run(
+        folder, None, SETTINGS | dict(return_beams=True), engine="ctranslate2"
+    )
+    return {"keras": ours, "ctranslate2": other, "several": several}
 
 
 def nested(draw, depth=0):
@@ -87,12 +90,12 @@ def test_what_is_no_text_stays(translators):
         "<?xml version='1.0'?>\n<!DOCTYPE a [<!ENTITY e 'x'>]><a k='&e;'>the <b/>dog &e; sees"
         "<![CDATA[ <x> ]]> <ph>{</ph> &lt; a man<!-- c --></a>\n"
     )
-    [translation] = translate_markup(translators["keras"], [source], "xml")
+    [translation] = translate_markup(translators["ctranslate2"], [source], "xml")
     assert tags(translation.text, xml_tokens) == tags(source, xml_tokens)
     assert translation.text.count("&e;") == 2
     xml.parsers.expat.ParserCreate().Parse(translation.text.encode(), True)
     page = "<p>the dog<script>if (a<b) x</script> <pre>\n  a  man\n\tdog</pre> &nbsp; <i>12</i>"
-    [actual] = translate_markup(translators["keras"], [page], "html")
+    [actual] = translate_markup(translators["ctranslate2"], [page], "html")
     assert re.sub("[a-z]+", "", re.sub("<.*?>", "", actual.text)).count("\n") == 2
     assert tags(actual.text) == tags(page)
     assert actual.text.count("&nbsp;") == 1
@@ -100,7 +103,7 @@ def test_what_is_no_text_stays(translators):
 
 def test_kept_elements_are_repaired_and_counted(translators):
     source = "a man <code>x --y</code> the dog <span translate='no'>Foo</span>, %s"
-    [translation] = translate_markup(translators["keras"], [source], "html")
+    [translation] = translate_markup(translators["ctranslate2"], [source], "html")
     assert (translation.notes, len(translation.hypotheses)) == ({"placeholders": 3}, 1)
     for piece in ("<code>x --y</code>", "<span translate='no'>Foo</span>", "%s"):
         assert translation.text.count(piece) == 1
@@ -108,18 +111,16 @@ def test_kept_elements_are_repaired_and_counted(translators):
 
 
 def test_sentences_are_translated_one_by_one(translators):
-    translator = translators["keras"]
+    translator = translators["ctranslate2"]
     sentences = ["the dog sees.", "a man."]
     alone = " ".join(translation.text for translation in translator.translate(sentences))
     [translation] = translate_markup(translator, ["<b>the dog</b> sees. <i>a man.</i>"], "html")
     assert spaceless(text_of(translation.text)) == spaceless(alone)
 
 
-def test_all_hypotheses_have_the_tags(tokenizer, translators):
-    config = DecodeConfig(**SETTINGS, return_beams=True)
-    several = Translator(translators["keras"].models[0], tokenizer, config)
+def test_all_hypotheses_have_the_tags(translators):
     source, glossary = "<b>the dog</b> sees <i>a man</i>", Glossary.of([("tree", "house")])
-    [translation] = translate_markup(with_terms(several, glossary), [source], "html")
+    [translation] = translate_markup(with_terms(translators["several"], glossary), [source], "html")
     assert (
         len(translation.hypotheses)
         == len({hypothesis.text for hypothesis in translation.hypotheses})
@@ -134,7 +135,8 @@ def test_all_hypotheses_have_the_tags(tokenizer, translators):
 def test_a_glossary_holds_in_markup(translators):
     glossary = Glossary.of([("small dog", "red house")])
     source = "the <b>small</b> dog sees <i>a man</i>"
-    [translation] = translate_markup(with_terms(translators["keras"], glossary), [source], "html")
+    translator = with_terms(translators["ctranslate2"], glossary)
+    [translation] = translate_markup(translator, [source], "html")
     assert [use.kind for use in translation.notes["terms"]] == ["exact"]
     assert [hypothesis.text for hypothesis in translation.hypotheses] == [translation.text]
     assert "red house" in text_of(translation.text)
@@ -144,23 +146,22 @@ def test_a_glossary_holds_in_markup(translators):
 def test_blocks_and_kept_names_of_the_caller(translators):
     source = "<a>the dog</a><k>a man</k> sees"
     [translation] = translate_markup(
-        translators["keras"], [source], "xml", blocks=["a"], keep=["k"]
+        translators["ctranslate2"], [source], "xml", blocks=["a"], keep=["k"]
     )
-    alone = translators["keras"].translate(["the dog"])[0].text
+    alone = translators["ctranslate2"].translate(["the dog"])[0].text
     assert f"<a>{alone}</a>" in translation.text
     assert "<k>a man</k>" in translation.text
     with refused("malformed_xml"):
-        translate_markup(translators["keras"], ["<a>"], "xml")
+        translate_markup(translators["ctranslate2"], ["<a>"], "xml")
     with refused("bad_value", "html", "xml", "'markdown'"):
-        translate_markup(translators["keras"], ["a"], "markdown")
+        translate_markup(translators["ctranslate2"], ["a"], "markdown")
 
 
 def test_a_page_is_translated_in_bounded_pieces(tokenizer, translators):
-    few = DecodeConfig(**SETTINGS, lines_at_once=2)
-    model = translators["keras"].models[0]
+    few, engine = DecodeConfig(**SETTINGS, lines_at_once=2), translators["ctranslate2"].engine
     texts = ["<p>the dog<p>a man<p>a tree", "<b>a man</b>", "", "the house"]
-    translations = translate_markup(Translator(model, tokenizer, few), texts, "html")
-    expected = translate_markup(translators["keras"], texts, "html")
+    translations = translate_markup(Translator(engine, tokenizer, few), texts, "html")
+    expected = translate_markup(translators["ctranslate2"], texts, "html")
     assert [translation.text for translation in translations] == [
         translation.text for translation in expected
     ]
