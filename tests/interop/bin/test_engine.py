@@ -30,15 +30,14 @@ def run(random_run, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def expected(run):
-    return [
-        translation.text
-        for translation in Translator.from_run(run, decode_hparams=FAST).translate(SOURCES)
-    ]
+def by_keras(run):
+    """by_keras(lines): their translations by Keras's engine."""
+    translator = Translator.from_run(run, decode_hparams=FAST)
+    return lambda lines: [translation.text for translation in translator.translate(lines)]
 
 
 @pytest.mark.parametrize("export", ["", "ctranslate2"])
-def test_decodes_without_tensorflow_and_keras(run, expected, export):
+def test_decodes_without_tensorflow_and_keras(run, by_keras, export):
     program = (
         f"import sys; sys.modules.update(dict.fromkeys({WITHOUT}))\n"
         "from t2t_keras.bin import t2t_decoder; t2t_decoder.run()"
@@ -51,17 +50,16 @@ def test_decodes_without_tensorflow_and_keras(run, expected, export):
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout.splitlines()) == (0, expected), done.stderr
+    assert (done.returncode, done.stdout.splitlines()) == (0, by_keras(SOURCES)), done.stderr
 
 
-def test_the_dev_set(run, random_run, tmp_path, capsys):
+def test_the_dev_set(run, by_keras, random_run, tmp_path, capsys):
     flags = [f"--output_dir={run}", "--engine=ctranslate2", f"--alignment_file={tmp_path / 'a'}"]
     t2t_decoder.run(["t2t-decoder", *flags, f"--results_file={tmp_path / 'results.jsonl'}"])
     name = "parallel_text.dev.ctranslate2.float32.beam1.alpha0.6.decodes"
     actual = (run / "decodes" / name).read_text().splitlines()
     dev = (random_run.parent / "dev.en").read_text().splitlines()
-    translations = Translator.from_run(run, decode_hparams=FAST).translate(dev)
-    assert actual == [translation.text for translation in translations]
+    assert actual == by_keras(dev)
     [result] = read_results(tmp_path / "results.jsonl")
     assert (result.steps, result.decode["engine"]) == (30, "ctranslate2 float32")
     references = (random_run.parent / "dev.de").read_text().splitlines()

@@ -28,10 +28,8 @@ def translator():
 @pytest.fixture(scope="module")
 def greedy(translator):
     config = dataclasses.replace(translator.config, beam_size=1)
-    [actual] = Translator(translator.models, translator.tokenizer, config).translate(
-        ["A sentence."]
-    )
-    return actual.text
+    greedy = Translator(translator.models, translator.tokenizer, config)
+    return greedy.translate(["A sentence."])[0].text
 
 
 def run_readme(folder, capsys, monkeypatch):
