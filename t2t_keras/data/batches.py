@@ -263,15 +263,14 @@ def make_batch(store: ExampleStore, indices: np.ndarray, fixed_tokens: int = 0) 
     return Batch(*sides)
 
 
-def worst_case_batch(tokens: int, max_side: int, fixed_shapes: bool = False) -> Batch:
-    """Returns a synthetic batch that takes as much memory as the largest microbatch.
+def worst_case_shape(tokens: int, max_side: int, fixed_shapes: bool = False) -> tuple[int, int]:
+    """Returns rows and length of a side of the microbatch that takes the most memory.
 
     It has `tokens` tokens per side. All sentences are as long as the longest, since the memory of
     attention grows with the square of the length.
     """
     length = int(_fixed_lengths(max_side)) if fixed_shapes else max_side
-    ids = np.ones((-(-tokens // length), length), np.int32)
-    return Batch(ids, ids)
+    return -(-tokens // length), length
 
 
 def _fixed_lengths(lengths: np.ndarray | int) -> np.ndarray:

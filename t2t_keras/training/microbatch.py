@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t_keras.data.batches import TokenBatchSampler, worst_case_batch
+from t2t_keras.data.batches import TokenBatchSampler, worst_case_shape
 from t2t_keras.data.dataset import Generated, open_generated
 from t2t_keras.environment import free_memory
 from t2t_keras.errors import TRY_AGAIN_STATUS, UserError
@@ -155,7 +155,7 @@ def _largest_on_cpu(
         num_trained = sum(math.prod(weight.shape) for weight in step.model.trainable_weights)
 
     def needed_bytes(tokens: int) -> int:
-        rows, length = worst_case_batch(tokens, sampler.max_side, step.fixed_shapes).source.shape
+        rows, length = worst_case_shape(tokens, sampler.max_side, step.fixed_shapes)
         memory = step_memory(hparams, config.vocab_sizes, rows * length, length, True, num_trained)
         # Weights and moments are in memory already.
         temporary = memory["at most"] - memory["weights"] - memory["optimizer"]
@@ -194,7 +194,7 @@ def dry_run(
     step_tokens = round(expansion * sampler.max_padded_tokens(devices.replicas, fixed_shapes))
     # Fixed shapes are padded up to the microbatch, even for few examples.
     tokens = limit if limit and fixed_shapes else min(limit or step_tokens, step_tokens)
-    rows, length = worst_case_batch(tokens, sampler.max_side, fixed_shapes).source.shape
+    rows, length = worst_case_shape(tokens, sampler.max_side, fixed_shapes)
     accumulates = devices.accumulates or 0 < limit < step_tokens
     memory = step_memory(hparams, vocab_sizes, rows * length, length, accumulates)
     best_size = FLOAT32 * hparams.count_weights(*vocab_sizes)

@@ -382,15 +382,12 @@ class _Trainer:
 
     def _run_missed_evaluation(self) -> None:
         """Evaluates a warm start, or a checkpoint whose evaluation was prevented by a stop."""
+        if not self._evaluator:
+            return
         is_due = self._evaluation_is_due(self._start_step)
         if not self._start_step:  # Training may make a warm start worse; `best/` then keeps it.
             is_due = bool(self._options.warm_start_from)
-        history = self._evaluator.history if self._evaluator else []
-        if (
-            self._evaluator
-            and is_due
-            and all(evaluation["step"] != self._start_step for evaluation in history)
-        ):
+        if is_due and all(past["step"] != self._start_step for past in self._evaluator.history):
             self._evaluate()
 
     def _has_converged(self) -> bool:
