@@ -108,15 +108,14 @@ class CostMeter:
 
     `earlier_cost` is None if it is unknown; then the total cost is unknown too. `clock` has the
     seconds of this process.
+
+    Attributes:
+      tokens: target tokens of the steps of this process; the trainer counts them.
     """
 
     def __init__(self, earlier_cost: TrainingCost | None, hardware: str, clock: RunClock):
         self._earlier_cost, self._hardware, self._clock = earlier_cost, hardware, clock
-        self._tokens = 0
-
-    def add_tokens(self, target_tokens: float) -> None:
-        """Counts the target tokens of a step."""
-        self._tokens += int(target_tokens)
+        self.tokens = 0
 
     def scalars(self) -> dict[str, float]:
         """Returns {"training_seconds"} of the whole run, see `TrainingCost`; {} = unknown."""
@@ -131,7 +130,7 @@ class CostMeter:
             return {}
         names = [*filter(None, self._earlier_cost.hardware.split(_SEPARATOR)), self._hardware]
         cost = TrainingCost(
-            target_tokens=self._earlier_cost.target_tokens + self._tokens,
+            target_tokens=self._earlier_cost.target_tokens + self.tokens,
             seconds=round(self._earlier_cost.seconds + self._clock.training_seconds(), 3),
             hardware=_SEPARATOR.join(dict.fromkeys(names)),
             epoch_sums=dict(epoch_sums or {}),

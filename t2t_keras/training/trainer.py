@@ -363,7 +363,7 @@ class _Trainer:
         if self._workers.count > 1:
             self._workers.receive_requests(number, sums)
         scalars = {name: sums.pop(name) for name in ("learning_rate", "gradient_norm")}
-        self._cost.add_tokens(sums["tokens"])
+        self._cost.tokens += int(sums["tokens"])
         self._done = number + 1
         self._progress.show_step(sums, scalars | self._cost.scalars())
         self._callbacks.step_end(number, sums)

@@ -45,7 +45,7 @@ def make_run(make_record, tmp_path):
         cost = CostMeter(TrainingCost(), "a CPU", clock)
         for step in range(1, 6):
             model.set_weights([random.normal(size=weight.shape) for weight in model.get_weights()])
-            cost.add_tokens(10)
+            cost.tokens += 10
             path = checkpoints.save(step, cost.head())
             os.utime(path, (1000 * step, 1000 * step))
         return folder

@@ -41,7 +41,7 @@ def save(folder, before, hardware, steps):
     process_clock = mock.Mock(training_seconds=itertools.count(5.0, 5.0).__next__)
     meter = CostMeter(before, hardware, process_clock)
     for step in steps:
-        meter.add_tokens(10.0)
+        meter.tokens += 10
         head = meter.head({"loss": 2.0})
         Checkpoints(folder, {"model": {"a": np.zeros(1)}}, 9).save(step, head)
     return read_costs(folder)
