@@ -46,7 +46,7 @@ def check_filters(names: Sequence[str], languages: Iterable[str]) -> None:
             advice = "Give several as filters=[identical, duplicates]."
             raise unknown_name("filter", name, known_filters, advice)
     if "language" in names:
-        known_languages = _identifier().labels
+        known_languages = language_identifier().labels
         for code in map(main_language, languages):
             if code not in known_languages:
                 raise UserError(
@@ -64,7 +64,7 @@ def data_versions(filters: Sequence[str]) -> dict[str, str]:
 def in_other_language(lines: Iterable[str], language: str) -> list[bool]:
     """Returns for each line whether it is not in `language`; False if uncertain, as for names."""
     expected = main_language(language)
-    guesses = (_identifier().classify(line[:_SAMPLE_CHARACTERS]) for line in lines)
+    guesses = (language_identifier().classify(line[:_SAMPLE_CHARACTERS]) for line in lines)
     return [code != expected and confidence >= _MIN_CONFIDENCE for code, confidence in guesses]
 
 
@@ -123,7 +123,7 @@ def check_language(file: Path, count: int, language: str, other: str) -> None:
 
 def _can_tell_apart(one: str, other: str) -> bool:
     try:
-        known_languages = _identifier().labels
+        known_languages = language_identifier().labels
     except UserError:  # py3langid is not installed.
         return False
     return one != other and {one, other} <= {*known_languages}
@@ -131,15 +131,25 @@ def _can_tell_apart(one: str, other: str) -> bool:
 
 def _mostly_in(language: str, lines: Iterable[str]) -> bool:
     samples = [line[:_SAMPLE_CHARACTERS] for line in lines if not is_blank(line)]
-    matches = sum(_identifier().classify(line)[0] == language for line in samples)
+    matches = sum(language_identifier().classify(line)[0] == language for line in samples)
     return len(samples) >= _MIN_LINES and matches > len(samples) / 2
 
 
 @functools.cache
-def _identifier() -> Any:
-    with report_missing_package("filters=language", "language"):
+def language_identifier(
+    purpose: str = "filters=language", languages: frozenset[str] = frozenset()
+) -> Any:
+    """Returns py3langid's model, which chooses among the languages that it knows; empty = all.
+
+    Raises:
+      UserError: py3langid, which `purpose` needs, is not installed.
+    """
+    with report_missing_package(purpose, "language"):
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    if known_languages := sorted(languages.intersection(identifier.labels)):
+        identifier.set_languages(known_languages)
+    return identifier
 
 
 def pair_hashes(chunk: Chunk) -> np.ndarray:

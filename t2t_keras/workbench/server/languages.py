@@ -1,18 +1,15 @@
 """Language codes, names, matching of variants, and detection."""
 
 import contextlib
-import functools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from t2t_keras.errors import UserError, report_missing_package
+from t2t_keras.data.filters import language_identifier
+from t2t_keras.errors import UserError
 from t2t_keras.text.files import normalized
 from t2t_keras.text.formats import main_language
 from t2t_keras.workbench.markup.reading import read_fragment
-
-if TYPE_CHECKING:
-    from py3langid.langid import LanguageIdentifier
 
 Served = TypeVar("Served")
 
@@ -181,7 +178,8 @@ def detect(
     if not any(map(str.isalpha, text)):
         return [DetectedLanguage("en" if "en" in codes else codes[0], 0.0)]
     labels = {code: _langid_label(code) for code in codes}
-    probabilities = dict(_identifier(frozenset(labels.values())).rank(text))
+    identifier = language_identifier("Detecting languages", frozenset(labels.values()))
+    probabilities = dict(identifier.rank(text))
     ranked = [
         DetectedLanguage(code, float(probabilities.get(label, 0.0)))
         for code, label in labels.items()
@@ -208,13 +206,3 @@ def _langid_label(code: str) -> str:
     """Returns py3langid's code for a language."""
     base = main_language(code)
     return "no" if base == "nb" else base
-
-
-@functools.lru_cache(maxsize=4)
-def _identifier(labels: frozenset[str]) -> "LanguageIdentifier":
-    with report_missing_package("Detecting languages", "language"):
-        from py3langid.langid import MODEL_FILE, LanguageIdentifier
-    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
-    if known_labels := sorted(labels.intersection(identifier.labels)):
-        identifier.set_languages(known_labels)
-    return identifier
