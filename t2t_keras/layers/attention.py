@@ -11,15 +11,11 @@ from t2t_keras.errors import UserError
 from t2t_keras.layers.base import (
     AS_IS,
     Dropout,
-    ShapePreservingLayer,
-    check_no_floats,
+    PaperLayer,
     check_shape,
     check_sizes,
-    clone_weight_options,
     pop_alias,
-    pop_weight_options,
-    projection_layout,
-    serialize_weight_options,
+    project,
 )
 from t2t_keras.layers.embedding import rotate
 
@@ -30,7 +26,9 @@ _HIDDEN_SCORE = -1e9
 _MIN_BLOCK_LENGTH = 16
 
 
-def scaled_dot_product_attention(query, key, value, mask=None, dropout=None, training=None):
+def scaled_dot_product_attention(
+    query, key, value, mask=None, dropout=None, training=None, past=None
+):
     """softmax(Q K^T / sqrt(d_k)) V (section 3.2.1, equation 1).
 
     The softmax is computed in float32. A query without any visible key gets zeros.
@@ -42,65 +40,33 @@ def scaled_dot_product_attention(query, key, value, mask=None, dropout=None, tra
       mask: boolean, broadcastable to [..., query length, key length]; True = visible.
       dropout: a layer applied to the attention weights, or None.
       training: whether `dropout` acts.
+      past: {"key", "value"} before `key` and `value`, which are not joined with them: a copy would
+        take longer than the attention of a few queries. The mask begins with the past keys. In a
+        graph, only the length of the past may be unknown.
 
     Returns:
       [..., query length, d_v], and the weights [..., query length, key length].
     """
     query = query * query.shape[-1] ** -0.5
     scores = ops.matmul(query, ops.swapaxes(key, -1, -2))
-    weights = _attention_weights(scores, mask, value.dtype)
-    if dropout is not None:
-        weights = dropout(weights, training=training)
-    return ops.matmul(weights, value), weights
-
-
-def attention_over_parts(query, parts, mask=None):
-    """Attends to keys and values in several tensors, without joining them and without dropout.
-
-    Args:
-      query: [..., query length, d_k].
-      parts: keys and values, each {"key": [..., length, d_k], "value": [..., length, d_v]}. In a
-        graph, all lengths except the first must be known.
-      mask: boolean, broadcastable to [..., query length, length of all parts]; True = visible.
-
-    Returns:
-      [..., query length, d_v], and the weights [..., query length, length of all parts].
-    """
-    query = query * query.shape[-1] ** -0.5
-    scores = [ops.matmul(query, ops.swapaxes(part["key"], -1, -2)) for part in parts]
-    scores = ops.concatenate(scores, axis=-1)
-    weights = _attention_weights(scores, mask, parts[0]["value"].dtype)
-    remaining_weights, outputs = weights, []
-    for part in reversed(parts[1:]):
-        length = part["key"].shape[-2]
-        outputs.append(ops.matmul(remaining_weights[..., -length:], part["value"]))
-        remaining_weights = remaining_weights[..., :-length]
-    return sum(outputs, ops.matmul(remaining_weights, parts[0]["value"])), weights
-
-
-def _attention_weights(scores, mask, dtype):
+    if past is not None:
+        past_scores = ops.matmul(query, ops.swapaxes(past["key"], -1, -2))
+        scores = ops.concatenate([past_scores, scores], axis=-1)
     scores = ops.cast(scores, "float32")
     scores = scores if mask is None else ops.where(mask, scores, _HIDDEN_SCORE)
     weights = ops.softmax(scores, axis=-1)
-    return ops.cast(weights if mask is None else ops.where(mask, weights, 0.0), dtype)
-
-
-def visible_keys(mask):
-    """Returns a mask of keys, boolean [batch, key length], as [batch, 1, 1, key length]."""
-    return ops.expand_dims(ops.cast(mask, "bool"), axis=(1, 2))
-
-
-def _key_offsets(part, positions):
-    """Returns each key's position minus each query's position, [query length, key length]."""
-    return ops.arange(_key_length(part)) - ops.expand_dims(positions, axis=1)
-
-
-def _key_length(part):
-    return ops.shape(part["key"])[2]
+    weights = ops.cast(weights if mask is None else ops.where(mask, weights, 0.0), value.dtype)
+    if dropout is not None:
+        weights = dropout(weights, training=training)
+    if past is None:
+        return ops.matmul(weights, value), weights
+    length = key.shape[-2]
+    past_output = ops.matmul(weights[..., :-length], past["value"])
+    return past_output + ops.matmul(weights[..., -length:], value), weights
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
-class MultiHeadAttention(ShapePreservingLayer):
+class MultiHeadAttention(PaperLayer):
     """Concat(head_1, ..., head_h) W^O, head_i = Attention(Q W_i^Q, K W_i^K, V W_i^V).
 
     Section 3.2.2. Called like `keras.layers.MultiHeadAttention`, but four things differ:
@@ -152,6 +118,8 @@ class MultiHeadAttention(ShapePreservingLayer):
       (2, 5, 512)
     """
 
+    _weights_with_options = ("kernel", "bias")
+
     def __init__(
         self,
         num_heads: int,
@@ -168,7 +136,6 @@ class MultiHeadAttention(ShapePreservingLayer):
         value_dim = pop_alias(self, kwargs, "d_v", "value_dim", value_dim)
         if key_dim is None:
             raise TypeError(f"{type(self).__name__} needs key_dim.")
-        self._weight_options = pop_weight_options(kwargs)
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.key_dim = key_dim
@@ -192,22 +159,19 @@ class MultiHeadAttention(ShapePreservingLayer):
         key_width = (key_shape or value_shape or query_shape)[-1]
         keys_width, values_width = self.num_heads * self.key_dim, self.num_heads * self.value_dim
 
-        def make_projection(name, width, new_width, fan_sum):
+        def make(name, width, new_width, fan_sum):
             limit = (6 / fan_sum) ** 0.5
-            options = {"kernel_initializer": keras.initializers.RandomUniform(-limit, limit)}
-            options |= clone_weight_options(self._weight_options)
-            options |= {"use_bias": self.use_bias, "dtype": self.dtype_policy, "name": name}
-            dense = keras.layers.Dense(new_width, **options)
-            dense.build((None, width))
-            return dense
+            glorot = keras.initializers.RandomUniform(-limit, limit)
+            options = dict(kernel_initializer=glorot, use_bias=self.use_bias)
+            return self._make_projection(name, width, new_width, **options)
 
         # With three separate Glorot matrices, averages over a sentence are larger, and its
         # positions become more alike from layer to layer: attention is learned late or never.
-        fan_sum, output_fan_sum = d_model + 2 * keys_width + values_width, values_width + d_model
-        self.query_projection = make_projection("query", d_model, keys_width, fan_sum)
-        self.key_projection = make_projection("key", key_width, keys_width, fan_sum)
-        self.value_projection = make_projection("value", value_width, values_width, fan_sum)
-        self.output_projection = make_projection("output", values_width, d_model, output_fan_sum)
+        fan_sum = d_model + 2 * keys_width + values_width
+        self.query_projection = make("query", d_model, keys_width, fan_sum)
+        self.key_projection = make("key", key_width, keys_width, fan_sum)
+        self.value_projection = make("value", value_width, values_width, fan_sum)
+        self.output_projection = make("output", values_width, d_model, values_width + d_model)
 
     def __call__(self, query, value=None, key=None, *args, **kwargs):
         """Calls the layer; if `value` is the query itself, it is self-attention."""
@@ -241,15 +205,16 @@ class MultiHeadAttention(ShapePreservingLayer):
         if key is not None:
             key_mask = get_keras_mask(key) if key_mask is None else key_mask
             check_shape(self, "key", key, ("batch", value.shape[1] or "key length", "width"))
-        part = self.keys_and_values(value, value_layout, key=key)
+        keys_values = self.keys_and_values(value, value_layout, key=key)
         masks = query_mask, value_mask, key_mask, attention_mask
         positions = None
         if use_causal_mask:
-            positions = ops.arange(_key_length(part) if query_length is None else query_length)
+            key_length = ops.shape(keys_values["key"])[2]
+            positions = ops.arange(key_length if query_length is None else query_length)
         return self.attend(
             query,
-            [part],
-            self.visible(part, *masks, causal_positions=positions),
+            keys_values,
+            self.visible(keys_values, *masks, causal_positions=positions),
             layout=layout,
             return_attention_scores=return_attention_scores,
             training=training,
@@ -267,18 +232,15 @@ class MultiHeadAttention(ShapePreservingLayer):
         Returns:
           {"key": [batch, heads, key length, d_k], "value": [batch, heads, key length, d_v]}.
         """
-        check_shape(self, "value", value, layout.axes)
         key, key_layout = (value, layout) if key is None else (key, AS_IS)
-        check_shape(self, "key", key, key_layout.axes)
-        keys = self._split_heads(key, self.key_projection, self.key_dim, key_layout)
         return {
-            "key": rotate(keys, position, self.table_length) if self.rotary else keys,
-            "value": self._split_heads(value, self.value_projection, self.value_dim, layout),
+            "value": self._heads("value", value, self.value_projection, layout),
+            "key": self._heads("key", key, self.key_projection, key_layout, position, self.rotary),
         }
 
     def visible(
         self,
-        part,
+        keys_values,
         query_mask=None,
         value_mask=None,
         key_mask=None,
@@ -288,7 +250,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         """Returns which keys each query may attend to; None = all.
 
         Args:
-          part: a result of `keys_and_values`.
+          keys_values: a result of `keys_and_values`.
           query_mask: see the class.
           value_mask: likewise.
           key_mask: likewise.
@@ -299,84 +261,75 @@ class MultiHeadAttention(ShapePreservingLayer):
         Returns:
           Boolean, broadcastable to [batch, heads, query length, key length], or None.
         """
-        masks = dict(query_mask=query_mask, value_mask=value_mask, key_mask=key_mask)
-        masks = {name: mask for name, mask in masks.items() if mask is not None}
-        key_axis, conditions = part["key"].shape[2] or "keys", []
-        for name, mask in masks.items():
-            is_query_mask = name == "query_mask"
-            shape = "batch", "queries" if is_query_mask else key_axis
-            mask = self._boolean_mask(name, mask, shape)
-            conditions.append(ops.expand_dims(mask, axis=(1, 3) if is_query_mask else (1, 2)))
+        conditions, key_axis = [], keys_values["key"].shape[2] or "keys"
+        axes = "queries", key_axis
+        score_shapes = [axes, ("batch", *axes), ("batch", self.num_heads, *axes)]
+        for name, mask, shapes, new_axes in (
+            ("query_mask", query_mask, [("batch", "queries")], (1, 3)),
+            ("value_mask", value_mask, [("batch", key_axis)], (1, 2)),
+            ("key_mask", key_mask, [("batch", key_axis)], (1, 2)),
+            ("attention_mask", attention_mask, score_shapes, (1,)),
+        ):
+            if mask is None:
+                continue
+            mask = ops.convert_to_tensor(mask)
+            if "float" in keras.backend.standardize_dtype(mask.dtype):
+                raise UserError(
+                    f"{type(self).__name__}: expected a boolean {name}, True = visible, got "
+                    f"floats. Give {name} != 0 if 1 means visible, or {name} == 0 if it is a bias "
+                    f"added to logits, like tensor2tensor's.",
+                    code="float_mask",
+                )
+            check_shape(self, name, mask, *shapes)
+            mask = ops.cast(mask, "bool")
+            has_all_axes = name == "attention_mask" and len(mask.shape) != 3
+            conditions.append(mask if has_all_axes else ops.expand_dims(mask, new_axes))
         if causal_positions is not None:
-            conditions.append(_key_offsets(part, causal_positions) <= 0)
-        if attention_mask is not None:
-            score_axes = "queries", key_axis
-            shapes = score_axes, ("batch", *score_axes), ("batch", self.num_heads, *score_axes)
-            mask = self._boolean_mask("attention_mask", attention_mask, *shapes)
-            rank = len(mask.shape)
-            conditions.append(ops.expand_dims(mask, axis=1) if rank == 3 else mask)
+            key_positions = ops.arange(ops.shape(keys_values["key"])[2])
+            conditions.append(key_positions <= ops.expand_dims(causal_positions, axis=1))
         return functools.reduce(ops.logical_and, conditions) if conditions else None
-
-    def _boolean_mask(self, name, mask, *shapes):
-        """Converts a mask (a tensor or lists of booleans or integers) to a boolean tensor."""
-        mask = ops.convert_to_tensor(mask)
-        check_no_floats(self, name, mask)
-        check_shape(self, name, mask, *shapes)
-        return ops.cast(mask, "bool")
 
     def attend(
         self,
         query,
-        parts,
+        keys_values,
         mask=None,
         position=None,
         layout=AS_IS,
         return_attention_scores=False,
         training=None,
+        past=None,
     ):
         """Attends to keys and values that are already projected.
 
         Args:
           query: [batch, query length, d_model], or in another layout.
-          parts: results of `keys_and_values`, in the order of the mask's keys. Attention to several
-            parts has no dropout.
-          mask: boolean, broadcastable to [batch, heads, query length, length of all keys]; True =
-            visible.
+          keys_values: a result of `keys_and_values`.
+          mask: boolean, broadcastable to [batch, heads, query length, key length]; True = visible.
           position: position of the query, see `rotate`.
           layout: the `Layout` of the query.
           return_attention_scores: see the class.
           training: likewise.
+          past: see `scaled_dot_product_attention`.
 
         Returns:
           See the class.
         """
-        queries = self._project_queries(query, layout, position)
-        # A search starts with a part that has no keys.
-        parts = [part for part in parts if part["key"].shape[-2] != 0] or parts[:1]
-        if len(parts) == 1:
-            options = dict(dropout=self.attention_dropout, training=training)
-            heads, weights = scaled_dot_product_attention(queries, **parts[0], mask=mask, **options)
-        else:
-            heads, weights = attention_over_parts(queries, parts, mask)
-        output = self._join_heads(heads, layout)
+        queries = self._heads("query", query, self.query_projection, layout, position, self.rotary)
+        options = dict(dropout=self.attention_dropout, training=training, past=past)
+        heads, weights = scaled_dot_product_attention(queries, **keys_values, mask=mask, **options)
+        heads = layout.pack(ops.transpose(heads, (0, 2, 1, 3)), self.num_heads * self.value_dim)
+        output = project(self.output_projection, heads)
         return (output, weights) if return_attention_scores else output
 
-    def _project_queries(self, x, layout, position=None):
-        check_shape(self, "query", x, layout.axes)
-        queries = self._split_heads(x, self.query_projection, self.key_dim, layout)
-        return rotate(queries, position, self.table_length) if self.rotary else queries
-
-    def _split_heads(self, x, projection, width, layout):
-        row_layout = projection_layout(x, layout)
-        x = x if row_layout is layout else row_layout.pack(x)
-        heads = row_layout.unpack(projection(x), self.num_heads, width)
-        return ops.transpose(heads, (0, 2, 1, 3))
-
-    def _join_heads(self, heads, layout):
+    def _heads(self, name, x, projection, layout, position=None, is_rotated=False):
+        """Returns x times W^Q, W^K or W^V, as [batch, heads, length, width]."""
+        check_shape(self, name, x, layout.axes)
+        heads = layout.unpack(
+            project(projection, x), self.num_heads, projection.units // self.num_heads
+        )
         heads = ops.transpose(heads, (0, 2, 1, 3))
-        row_layout = projection_layout(heads, layout)
-        output = self.output_projection(row_layout.pack(heads, self.num_heads * self.value_dim))
-        return output if row_layout is layout else row_layout.unpack(output)
+        return rotate(heads, position, self.table_length) if is_rotated else heads
 
     # Symbolic tensors pass through `call`, which may return weights too and refuses wrong shapes.
     compute_output_spec = keras.Operation.compute_output_spec
@@ -385,8 +338,7 @@ class MultiHeadAttention(ShapePreservingLayer):
         """Returns the constructor's arguments."""
         names = ("num_heads", "key_dim", "value_dim", "use_bias", "seed", "rotary", "table_length")
         config = {name: getattr(self, name) for name in names}
-        config["dropout"] = self.attention_dropout.rate
-        return {**super().get_config(), **config, **serialize_weight_options(self._weight_options)}
+        return {**super().get_config(), **config, "dropout": self.attention_dropout.rate}
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -456,13 +408,14 @@ class RestrictedSelfAttention(MultiHeadAttention):
             masks = query_mask, value_mask, key_mask, attention_mask
             options |= dict(return_attention_scores=return_attention_scores, layout=layout)
             return super().call(query, None, None, *masks, **options)
-        queries, part = self._project_queries(query, layout), self.keys_and_values(query, layout)
+        queries = self._heads("query", query, self.query_projection, layout, None, self.rotary)
+        keys_values = self.keys_and_values(query, layout)
         # Turn [batch, 1, 1, length] into [batch, length].
-        visible = super().visible(part, None, value_mask, key_mask)
+        visible = super().visible(keys_values, None, value_mask, key_mask)
         mask = None if visible is None else visible[:, 0, 0]
         heads = restricted_self_attention(
             queries,
-            **part,
+            **keys_values,
             radius=self.radius,
             mask=mask,
             causal=use_causal_mask,
@@ -470,14 +423,16 @@ class RestrictedSelfAttention(MultiHeadAttention):
             training=training,
         )
         if query_mask is not None:
-            is_token = super().visible(part, query_mask)
+            is_token = super().visible(keys_values, query_mask)
             heads = ops.where(is_token, heads, ops.zeros_like(heads))
-        return self._join_heads(heads, layout)
+        heads = layout.pack(ops.transpose(heads, (0, 2, 1, 3)), self.num_heads * self.value_dim)
+        return project(self.output_projection, heads)
 
-    def visible(self, part, *masks, **options):
+    def visible(self, keys_values, *masks, **options):
         """See `MultiHeadAttention`."""
-        is_near = ops.abs(_key_offsets(part, ops.arange(_key_length(part)))) <= self.radius
-        visible = super().visible(part, *masks, **options)
+        positions = ops.arange(ops.shape(keys_values["key"])[2])
+        is_near = ops.abs(positions - ops.expand_dims(positions, axis=1)) <= self.radius
+        visible = super().visible(keys_values, *masks, **options)
         return is_near if visible is None else ops.logical_and(visible, is_near)
 
     def get_config(self):

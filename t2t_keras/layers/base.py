@@ -29,15 +29,31 @@ _WEIGHT_OPTIONS = {
 }
 
 
-class ShapePreservingLayer(keras.layers.Layer):
-    """A layer whose output has the shape and the Keras mask of its first input."""
+class PaperArguments(keras.layers.Layer):
+    """A layer whose arguments have the paper's names."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Raises `TypeError` for another library's argument name; the error gives the name here."""
-        refuse_other_names(cls, kwargs)
+        for name in kwargs.keys() & _RENAMED_ARGUMENTS.keys():
+            raise TypeError(f"{cls.__name__}: '{name}' is '{_RENAMED_ARGUMENTS[name]}' here.")
         return super().__new__(cls, *args, **kwargs)
 
+
+class PaperLayer(PaperArguments):
+    """A layer whose output has the shape and the Keras mask of its first input.
+
+    A subclass may have projections: `Dense` layers that share the options of their weights.
+    """
+
+    # "kernel", "bias": the weights whose options, as `kernel_initializer`, the constructor takes.
+    _weights_with_options: tuple[str, ...] = ()
+
     def __init__(self, **kwargs: Any):
+        self._weight_options = {
+            name: module.get(kwargs.pop(name))
+            for name, module in _WEIGHT_OPTIONS.items()
+            if name in kwargs and name.startswith(self._weights_with_options)
+        }
         super().__init__(**kwargs)
         self.supports_masking = True
 
@@ -48,37 +64,27 @@ class ShapePreservingLayer(keras.layers.Layer):
         """Returns the shape of the first input, which summaries pass by name."""
         return x_shape or next(iter(shapes.values()))
 
+    def _copy_weight_options(self):
+        """Returns the options of weights, with new initialisers, which draw other numbers."""
+        return {
+            name: option.clone() if isinstance(option, keras.initializers.Initializer) else option
+            for name, option in self._weight_options.items()
+        }
 
-def pop_weight_options(arguments: dict[str, Any], weight: str = "") -> dict[str, Any]:
-    """Removes options of weights, such as `kernel_initializer`, from keyword arguments.
+    def _make_projection(self, name, width, new_width, **options):
+        """Returns a `Dense` from `width` to `new_width`; the layer's options replace `options`."""
+        options |= self._copy_weight_options()
+        dense = keras.layers.Dense(new_width, name=name, dtype=self.dtype_policy, **options)
+        dense.build((None, width))
+        return dense
 
-    Args:
-      arguments: keyword arguments of a constructor; the options are removed.
-      weight: "kernel" or "bias" selects the options of that weight alone; "" selects all.
-
-    Returns:
-      The removed options, as Keras objects.
-    """
-    return {
-        name: module.get(arguments.pop(name))
-        for name, module in _WEIGHT_OPTIONS.items()
-        if name in arguments and name.startswith(weight)
-    }
-
-
-def clone_weight_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Copies options from `pop_weight_options` for another layer, with initialisers of its own."""
-    return {
-        name: option.from_config(option.get_config())
-        if isinstance(option, keras.initializers.Initializer)
-        else option
-        for name, option in options.items()
-    }
-
-
-def serialize_weight_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Returns options from `pop_weight_options` in their form for `get_config`."""
-    return {name: _WEIGHT_OPTIONS[name].serialize(option) for name, option in options.items()}
+    def get_config(self):
+        """Returns the constructor's arguments."""
+        options = {
+            name: _WEIGHT_OPTIONS[name].serialize(option)
+            for name, option in self._weight_options.items()
+        }
+        return {**super().get_config(), **options}
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -96,12 +102,6 @@ class Dropout(keras.layers.Dropout):
         shape = self.noise_shape or ops.shape(inputs)
         uniform = keras.random.uniform(shape, dtype="float32", seed=self.seed_generator)
         return ops.where(uniform < self.rate, 0, inputs / (1 - self.rate))
-
-
-def refuse_other_names(layer_class, arguments):
-    """Raises `TypeError` for an argument whose name here differs from Keras's."""
-    for name in arguments.keys() & _RENAMED_ARGUMENTS.keys():
-        raise TypeError(f"{layer_class.__name__}: '{name}' is '{_RENAMED_ARGUMENTS[name]}' here.")
 
 
 def pop_alias(layer, arguments, alias, name, value):
@@ -127,11 +127,6 @@ def pop_alias(layer, arguments, alias, name, value):
     return arguments.pop(alias)
 
 
-def normal_initializer(d_model):
-    """Returns tensor2tensor's N(0, d_model^-0.5); sqrt(d_model) times it has variance 1."""
-    return keras.initializers.RandomNormal(stddev=d_model**-0.5)
-
-
 def check_shape(layer, argument, x, *expected):
     """Raises `UserError` for a shape that a layer might silently misread.
 
@@ -154,17 +149,6 @@ def check_shape(layer, argument, x, *expected):
         f"Reshape it first.",
         code="bad_shape",
     )
-
-
-def check_no_floats(layer, name, mask):
-    """Raises `UserError` for a float mask: it may be a bias for logits, where 0 means visible."""
-    if "float" in keras.backend.standardize_dtype(mask.dtype):
-        raise UserError(
-            f"{type(layer).__name__}: expected a boolean {name}, True = visible, got floats. "
-            f"Give {name} != 0 if 1 means visible, or {name} == 0 if it is a bias added to "
-            f"logits, like tensor2tensor's.",
-            code="float_mask",
-        )
 
 
 def check_sizes(layer, **minimums):
@@ -320,11 +304,13 @@ def layout_of(ids, ragged=False):
     return AS_IS if any(size is None for size in sizes) else DenseLayout(*sizes)
 
 
-def projection_layout(x, layout):
-    """Returns the layout for a projection: rows if x [batch, length, ...] has known sizes.
+def project(dense, x):
+    """Returns dense(x), computed in rows.
 
-    On JAX, gradients of products with [batch, length, width] take an eighth longer than with rows.
+    On JAX, gradients of products with [batch, length, width] take an eighth longer.
     """
-    sizes = ops.shape(x)[:2]
-    keeps_layout = layout is not AS_IS or any(size is None for size in sizes)
-    return layout if keeps_layout else DenseLayout(*sizes)
+    sizes = ops.shape(x)[:-1]
+    if len(sizes) == 1 or any(size is None for size in sizes):
+        return dense(x)
+    rows = dense(ops.reshape(x, (-1, x.shape[-1])))
+    return ops.reshape(rows, (*sizes, rows.shape[-1]))

@@ -1,6 +1,6 @@
 """Embeddings, positions, and the pre-softmax projection (sections 3.4 and 3.5)."""
 
-from typing import Any, Self
+from typing import Any
 
 import keras
 import numpy as np
@@ -9,18 +9,13 @@ from keras.src.backend import set_keras_mask  # on JAX, masks are not attributes
 
 from t2t_keras.errors import UserError
 from t2t_keras.hyperparameters import ModelConfig
-from t2t_keras.layers.base import (
-    ShapePreservingLayer,
-    check_sizes,
-    normal_initializer,
-    refuse_other_names,
-)
+from t2t_keras.layers.base import PaperArguments, PaperLayer, check_sizes
 from t2t_keras.registry import POSITION_ENCODINGS
 from t2t_keras.special_ids import PADDING_ID
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
-class SharedEmbedding(keras.layers.Layer):
+class SharedEmbedding(PaperArguments):
     """An embedding of ids, scaled by sqrt(d_model), whose matrix also projects states to logits.
 
     Section 3.4; initialised with N(0, d_model^-0.5) as in tensor2tensor, so that the embeddings and
@@ -49,11 +44,6 @@ class SharedEmbedding(keras.layers.Layer):
       (1, 3, 100)
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Raises `TypeError` for another library's argument name; the error gives the name here."""
-        refuse_other_names(cls, kwargs)
-        return super().__new__(cls, *args, **kwargs)
-
     def __init__(
         self,
         vocab_size: int,
@@ -79,7 +69,7 @@ class SharedEmbedding(keras.layers.Layer):
             vocab_size,
             d_model,
             tie_weights=tied,
-            embeddings_initializer=normal_initializer(d_model),
+            embeddings_initializer=keras.initializers.RandomNormal(stddev=d_model**-0.5),
             # Otherwise the largest matrix product would be in float32, as the matrix is in a model.
             reverse_dtype=self.compute_dtype,
             dtype=self.dtype_policy,
@@ -176,27 +166,20 @@ def sinusoids(positions, d_model, layout="interleaved", table_length=0):
             f"{d_model} and {layout!r}.",
             code="bad_size",
         )
+    is_tensor = not isinstance(positions, np.ndarray)
+    if is_tensor and table_length:
+        table = sinusoids(np.arange(table_length), d_model, layout)
+        return ops.take(table, positions, axis=0)
     # A single pair has exponent 0 in any layout.
     divisor = max(d_model - 2 * (layout == "tensor2tensor"), 1)
-    waves = _waves(positions, d_model, divisor, table_length)
-    lib = np if isinstance(waves[0], np.ndarray) else ops
-    axis = -1 if layout == "interleaved" else 1
-    return ops.convert_to_tensor(lib.reshape(lib.stack(waves, axis=axis), (-1, d_model)))
-
-
-def _waves(positions, width, divisor, table_length):
-    """Returns sines and cosines of pos / 10000^(2i/divisor), float32 [length, width / 2]."""
-    rates = 10000.0 ** -(np.arange(0, width, 2) / divisor)
-    if isinstance(positions, np.ndarray):  # Constants, even in a graph.
-        angles = positions[:, None] * rates
-        return np.sin(angles).astype("float32"), np.cos(angles).astype("float32")
-    if table_length:
-        tables = _waves(np.arange(table_length), width, divisor, 0)
-        return tuple(ops.take(table, positions, axis=0) for table in tables)
-    # JAX has no float64.
-    dtype = "float32" if keras.config.backend() == "jax" else "float64"
-    angles = ops.cast(positions, dtype)[:, None] * rates
-    return ops.cast(ops.sin(angles), "float32"), ops.cast(ops.cos(angles), "float32")
+    rates = 10000.0 ** -(np.arange(0, d_model, 2) / divisor)
+    if is_tensor:
+        # JAX has no float64.
+        positions = ops.cast(positions, "float32" if keras.config.backend() == "jax" else "float64")
+    angles = positions[:, None] * rates
+    lib = ops if is_tensor else np  # NumPy's results are constants, even in a graph.
+    waves = lib.stack([lib.sin(angles), lib.cos(angles)], axis=-1 if layout == "interleaved" else 1)
+    return ops.convert_to_tensor(lib.reshape(waves, (-1, d_model)), "float32")
 
 
 def rotate(x, position=None, table_length=0):
@@ -221,7 +204,7 @@ def rotate(x, position=None, table_length=0):
         positions = np.arange(x.shape[2])
     else:
         positions = ops.arange(ops.shape(x)[2], dtype="int32")
-    sin, cos = _waves(positions, width, width, table_length)
+    sin, cos = ops.split(sinusoids(positions, width, "concatenated", table_length), 2, axis=-1)
     pairs = ops.reshape(ops.cast(x, "float32"), (*ops.shape(x)[:-1], width // 2, 2))
     even, odd = pairs[..., 0], pairs[..., 1]
     rotated_pairs = ops.stack([even * cos - odd * sin, even * sin + odd * cos], axis=-1)
@@ -229,7 +212,7 @@ def rotate(x, position=None, table_length=0):
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
-class SinusoidalPositions(ShapePreservingLayer):
+class SinusoidalPositions(PaperLayer):
     """Adds the position's sines and cosines to embeddings (section 3.5).
 
     Args:
@@ -266,7 +249,7 @@ class SinusoidalPositions(ShapePreservingLayer):
         if isinstance(start, int) and isinstance(x.shape[-2], int):
             positions = np.arange(start, start + x.shape[-2])
         else:
-            positions = _positions(x, start)
+            positions = start + ops.arange(ops.shape(x)[-2], dtype="int32")
         waves = sinusoids(positions, x.shape[-1], self.layout, self.table_length)
         return x + ops.cast(waves, x.dtype)
 
@@ -283,7 +266,7 @@ def sinusoidal(config: ModelConfig, **kwargs: Any) -> SinusoidalPositions:
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
-class LearnedPositions(ShapePreservingLayer):
+class LearnedPositions(PaperLayer):
     """Adds a learned vector for each position to embeddings (section 3.5; Table 3, row E).
 
     It is called like `SinusoidalPositions`.
@@ -301,13 +284,18 @@ class LearnedPositions(ShapePreservingLayer):
 
     def build(self, x_shape):
         """Makes the table [max_positions, d_model]."""
-        shape, initializer = (self.max_positions, x_shape[-1]), normal_initializer(x_shape[-1])
-        self.table = self.add_weight(name="table", shape=shape, initializer=initializer)
+        d_model = x_shape[-1]
+        self.table = self.add_weight(
+            name="table",
+            shape=(self.max_positions, d_model),
+            initializer=keras.initializers.RandomNormal(stddev=d_model**-0.5),
+        )
 
     def call(self, x, start=0):
         """See the class."""
-        rows = ops.minimum(_positions(x, start + self.first), self.max_positions - 1)
-        return x + ops.cast(ops.take(self.table, rows, axis=0), x.dtype)
+        positions = start + self.first + ops.arange(ops.shape(x)[-2], dtype="int32")
+        rows = ops.take(self.table, ops.minimum(positions, self.max_positions - 1), axis=0)
+        return x + ops.cast(rows, x.dtype)
 
     def get_config(self):
         """Returns the constructor's arguments."""
@@ -322,7 +310,7 @@ def learned(config: ModelConfig, **kwargs: Any) -> LearnedPositions:
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
-class NoPositions(ShapePreservingLayer):
+class NoPositions(PaperLayer):
     """Adds nothing to embeddings.
 
     Call arguments:
@@ -337,10 +325,6 @@ class NoPositions(ShapePreservingLayer):
         """See the class."""
         return x
 
-    def get_config(self):
-        """Returns the constructor's arguments."""
-        return super().get_config()
-
 
 @POSITION_ENCODINGS.add
 def rotary(config: ModelConfig, **kwargs: Any) -> NoPositions:
@@ -352,7 +336,3 @@ def rotary(config: ModelConfig, **kwargs: Any) -> NoPositions:
 def none(config: ModelConfig, **kwargs: Any) -> NoPositions:
     """No positions: the model sees a sentence as a set of words."""
     return NoPositions(**kwargs)
-
-
-def _positions(x, start):
-    return start + ops.arange(ops.shape(x)[-2], dtype="int32")

@@ -1,6 +1,5 @@
 """The feed-forward sub-layer (section 3.3), and attention over parameters in its place."""
 
-import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -11,16 +10,11 @@ from keras import ops
 from t2t_keras.hyperparameters import LayerConfig
 from t2t_keras.layers.attention import scaled_dot_product_attention
 from t2t_keras.layers.base import (
-    AS_IS,
     Dropout,
-    ShapePreservingLayer,
+    PaperLayer,
     check_sizes,
-    clone_weight_options,
-    normal_initializer,
     pop_alias,
-    pop_weight_options,
-    projection_layout,
-    serialize_weight_options,
+    project,
 )
 from t2t_keras.registry import ACTIVATIONS, FEED_FORWARDS
 
@@ -38,7 +32,7 @@ def gelu_tanh(x):
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
-class FeedForward(ShapePreservingLayer):
+class FeedForward(PaperLayer):
     """max(0, x W_1 + b_1) W_2 + b_2, the same at every position (section 3.3, equation 2).
 
     Args:
@@ -59,6 +53,8 @@ class FeedForward(ShapePreservingLayer):
       [..., d_model].
     """
 
+    _weights_with_options = ("kernel", "bias")
+
     def __init__(
         self,
         d_ff: int,
@@ -67,7 +63,6 @@ class FeedForward(ShapePreservingLayer):
         seed: int | None = None,
         **kwargs: Any,
     ):
-        self._weight_options = pop_weight_options(kwargs)
         super().__init__(**kwargs)
         self.d_ff = d_ff
         self.seed = seed
@@ -79,26 +74,20 @@ class FeedForward(ShapePreservingLayer):
 
     def build(self, x_shape):
         """Makes W_1, b_1, W_2 and b_2."""
-        make_dense = functools.partial(keras.layers.Dense, dtype=self.dtype_policy)
-        options = self._weight_options
-        inner_options = dict(activation=self.activation, **clone_weight_options(options))
-        self.inner = make_dense(self.d_ff, name="inner", **inner_options)
-        self.outer = make_dense(x_shape[-1], name="outer", **clone_weight_options(options))
-        self.inner.build(x_shape)
-        self.outer.build((*x_shape[:-1], self.d_ff))
+        d_model = x_shape[-1]
+        self.inner = self._make_projection("inner", d_model, self.d_ff, activation=self.activation)
+        self.outer = self._make_projection("outer", self.d_ff, d_model)
 
     def call(self, x, training=None):
         """See the class."""
-        layout = projection_layout(x, AS_IS) if len(x.shape) == 3 else AS_IS
-        inner = self.relu_dropout(self.inner(layout.pack(x)), training=training)
-        return layout.unpack(self.outer(inner))
+        inner = self.relu_dropout(project(self.inner, x), training=training)
+        return project(self.outer, inner)
 
     def get_config(self):
         """Returns the constructor's arguments."""
         config = {"d_ff": self.d_ff, "dropout": self.relu_dropout.rate, "seed": self.seed}
         serialized = self._activation_name or keras.activations.serialize(self.activation)
-        config |= {"activation": serialized, **serialize_weight_options(self._weight_options)}
-        return {**super().get_config(), **config}
+        return {**super().get_config(), **config, "activation": serialized}
 
 
 @FEED_FORWARDS.add
@@ -109,7 +98,7 @@ def feed_forward(config: LayerConfig, d_model: int, **kwargs: Any) -> FeedForwar
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
-class ParameterAttention(ShapePreservingLayer):
+class ParameterAttention(PaperLayer):
     """Multi-head attention whose keys and values are trained parameters, the same for all inputs.
 
     From the paper's source, "Two Feed-Forward Layers = Attention over Parameters": a feed-forward
@@ -135,6 +124,8 @@ class ParameterAttention(ShapePreservingLayer):
       [..., d_model].
     """
 
+    _weights_with_options = ("kernel",)
+
     def __init__(
         self,
         num_heads: int,
@@ -149,7 +140,6 @@ class ParameterAttention(ShapePreservingLayer):
         value_dim = pop_alias(self, kwargs, "d_v", "value_dim", value_dim)
         if key_dim is None:
             raise TypeError(f"{type(self).__name__} needs key_dim.")
-        self._weight_options = pop_weight_options(kwargs, "kernel")
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.num_pairs = num_pairs
@@ -162,30 +152,22 @@ class ParameterAttention(ShapePreservingLayer):
     def build(self, x_shape):
         """Makes the two projections, the keys and the values."""
         d_model, heads = x_shape[-1], self.num_heads
-
-        def options_with(initializer):
-            return {"kernel_initializer": initializer, **clone_weight_options(self._weight_options)}
-
-        def make_projection(name, width, new_width):
-            options = options_with("glorot_uniform") | dict(use_bias=False, dtype=self.dtype_policy)
-            dense = keras.layers.Dense(new_width, name=name, **options)
-            dense.build((None, width))
-            return dense
+        options = dict(kernel_initializer="glorot_uniform", use_bias=False)
 
         def make_parameters(name, width):
-            options = options_with(normal_initializer(d_model))
-            return self.add_weight(
-                shape=(self.num_pairs, heads, width),
-                initializer=options["kernel_initializer"],
-                regularizer=options.get("kernel_regularizer"),
-                constraint=options.get("kernel_constraint"),
-                name=name,
-            )
+            normal = keras.initializers.RandomNormal(stddev=d_model**-0.5)
+            options = {"kernel_initializer": normal, **self._copy_weight_options()}
+            options = {kind.removeprefix("kernel_"): value for kind, value in options.items()}
+            return self.add_weight(name=name, shape=(self.num_pairs, heads, width), **options)
 
-        self.query_projection = make_projection("query", d_model, heads * self.key_dim)
+        self.query_projection = self._make_projection(
+            "query", d_model, heads * self.key_dim, **options
+        )
         self.keys = make_parameters("keys", self.key_dim)
         self.values = make_parameters("values", self.value_dim)
-        self.output_projection = make_projection("output", heads * self.value_dim, d_model)
+        self.output_projection = self._make_projection(
+            "output", heads * self.value_dim, d_model, **options
+        )
 
     def call(self, x, training=None):
         """See the class."""
@@ -208,8 +190,7 @@ class ParameterAttention(ShapePreservingLayer):
         """Returns the constructor's arguments."""
         names = "num_heads", "num_pairs", "key_dim", "value_dim", "seed"
         config = {name: getattr(self, name) for name in names}
-        config |= {"dropout": self.attention_dropout.rate}
-        return {**super().get_config(), **config, **serialize_weight_options(self._weight_options)}
+        return {**super().get_config(), **config, "dropout": self.attention_dropout.rate}
 
 
 @FEED_FORWARDS.add

@@ -1,7 +1,7 @@
 """Layers of the encoder and the decoder, and residuals around their sub-layers (3.1, 5.4)."""
 
-import itertools
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -15,19 +15,17 @@ from t2t_keras.layers.attention import MultiHeadAttention, RestrictedSelfAttenti
 from t2t_keras.layers.base import (
     AS_IS,
     Dropout,
-    ShapePreservingLayer,
+    PaperLayer,
     build,
     check_sizes,
     pop_alias,
-    pop_weight_options,
     seed_states,
-    serialize_weight_options,
 )
 from t2t_keras.registry import FEED_FORWARDS
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
-class Residual(ShapePreservingLayer):
+class Residual(PaperLayer):
     """LayerNorm(x + Dropout(Sublayer(x))) (section 3.1; dropout: section 5.4).
 
     With `pre_norm`, tensor2tensor's later x + Dropout(Sublayer(LayerNorm(x))) instead. Both are
@@ -65,7 +63,6 @@ class Residual(ShapePreservingLayer):
         self.pre_norm = pre_norm
         self.epsilon = epsilon
         self.seed = seed
-        check_sizes(self, epsilon=0.0)
         self.dropout = Dropout(dropout, seed=seed, dtype=self.dtype_policy)
         self.norm = LayerNormalization(epsilon=epsilon, dtype=self.dtype_policy, name="norm")
 
@@ -129,13 +126,15 @@ class LayerNormalization(keras.layers.LayerNormalization):
         if not is_default or getattr(self, "rms_scaling", False) or self.compute_dtype == "float64":
             return super().call(x)
 
+        mean = functools.partial(ops.mean, axis=-1, keepdims=True)
+
         def standardize(x):
-            centred = x - _mean(x)
-            scale = ops.rsqrt(_mean(ops.square(centred)) + self.epsilon)
+            centred = x - mean(x)
+            scale = ops.rsqrt(mean(ops.square(centred)) + self.epsilon)
             y = centred * scale
 
             def gradient(upstream):
-                return (upstream - _mean(upstream) - y * _mean(upstream * y)) * scale
+                return (upstream - mean(upstream) - y * mean(upstream * y)) * scale
 
             return y, gradient
 
@@ -146,12 +145,15 @@ class LayerNormalization(keras.layers.LayerNormalization):
         return ops.cast(normalized, self.compute_dtype)
 
 
-def _mean(x):
-    return ops.mean(x, axis=-1, keepdims=True)
+class _TransformerLayer(PaperLayer):
+    """The common part of encoder and decoder layers: a `LayerConfig` and its sub-layers.
 
+    Attributes:
+      has_memory: whether the layer attends to an encoder's output; known when it is built.
+    """
 
-class _TransformerLayer(ShapePreservingLayer):
-    """The common part of encoder and decoder layers: a `LayerConfig` and its sub-layers."""
+    _weights_with_options = ("kernel", "bias")
+    has_memory = False
 
     def __init__(
         self,
@@ -181,16 +183,12 @@ class _TransformerLayer(ShapePreservingLayer):
             "normalize_first": ("pre_norm", normalize_first),
             "key_dim": ("d_k", kwargs.pop("key_dim", None)),
             "value_dim": ("d_v", kwargs.pop("value_dim", None)),
+            "kernel_initializer": ("kernel_initializer", kernel_initializer),
+            "bias_initializer": ("bias_initializer", bias_initializer),
         }
         for name, (field, value) in keras_arguments.items():
             if value is not None:
                 kwargs[field] = pop_alias(self, kwargs, field, name, value)
-        initializers = {
-            "kernel_initializer": kernel_initializer,
-            "bias_initializer": bias_initializer,
-        }
-        kwargs |= {name: value for name, value in initializers.items() if value is not None}
-        self._weight_options = pop_weight_options(kwargs)
         config = take_config(LayerConfig, config, kwargs)
         super().__init__(**kwargs)
         self.config = config
@@ -203,41 +201,40 @@ class _TransformerLayer(ShapePreservingLayer):
 
     def _make_sublayers(self, x_shape, memory_shape=None):
         """Makes the sub-layers, with attention to a memory if `memory_shape` is given."""
-        config, has_memory = self.config, memory_shape is not None
-        # Each dropout has its own seed: with the same one, two would drop the same units.
-        seeds: Iterator[int | None] = itertools.repeat(None)
+        config, d_model = self.config, x_shape[-1]
+        self.has_memory = memory_shape is not None
+        residuals = [f"residual_{number}" for number in ((1, 2, 3) if self.has_memory else (1, 2))]
+        attentions = ["self_attention", *(["memory_attention"] if self.has_memory else [])]
+        names = [*attentions, "feed_forward", *residuals]
+        options: dict[str, Any] = {
+            name: {"dtype": self.dtype_policy, "name": name} for name in names
+        }
         if self.seed is not None:
-            seeds = iter(np.random.SeedSequence(self.seed).generate_state(6).tolist())
-
-        def options(name, **weight_options):
-            seed = next(seeds)
-            seed_option = {} if seed is None else {"seed": seed}
-            return dict(dtype=self.dtype_policy, name=name, **seed_option, **weight_options)
-
-        attention_options = dict(dropout=config.attention_dropout, use_bias=config.attention_bias)
-        attention_options |= self._weight_options
-        sizes = config.num_heads, *config.head_widths(x_shape[-1])
-        is_rotary = config.positions == "rotary"
-        self_options = options("self_attention", rotary=is_rotary, **attention_options)
-        if config.self_attention_radius:
-            radius = config.self_attention_radius
-            self.self_attention = RestrictedSelfAttention(radius, *sizes, **self_options)
-        else:
-            self.self_attention = MultiHeadAttention(*sizes, **self_options)
-        if has_memory:
-            memory_options = options("memory_attention", **attention_options)
-            self.memory_attention = MultiHeadAttention(*sizes, **memory_options)
+            # Each dropout has its own seed: with the same one, two would drop the same units.
+            seeds = np.random.SeedSequence(self.seed).generate_state(len(names)).tolist()
+            for name, seed in zip(names, seeds, strict=True):
+                options[name]["seed"] = seed
+        for name in attentions:
+            options[name] |= dict(dropout=config.attention_dropout, use_bias=config.attention_bias)
+            options[name] |= self._weight_options
+        options["self_attention"]["rotary"] = config.positions == "rotary"
+        options["feed_forward"] |= self._weight_options
+        if self._activation is not None:
+            options["feed_forward"]["activation"] = self._activation
+        sizes = config.num_heads, *config.head_widths(d_model)
+        radius = config.self_attention_radius
+        make = functools.partial(RestrictedSelfAttention, radius) if radius else MultiHeadAttention
+        self.self_attention = make(*sizes, **options["self_attention"])
+        if self.has_memory:
+            self.memory_attention = MultiHeadAttention(*sizes, **options["memory_attention"])
         make_feed_forward = FEED_FORWARDS[config.feed_forward]
-        activation = {} if self._activation is None else {"activation": self._activation}
-        feed_forward_options = options("feed_forward", **self._weight_options, **activation)
-        self.feed_forward = make_feed_forward(config, x_shape[-1], **feed_forward_options)
-        for number in range(1, 4 if has_memory else 3):
-            name = f"residual_{number}"
+        self.feed_forward = make_feed_forward(config, d_model, **options["feed_forward"])
+        for name in residuals:
             settings = config.dropout, config.pre_norm, config.norm_epsilon
-            setattr(self, name, Residual(*settings, **options(name)))
+            setattr(self, name, Residual(*settings, **options[name]))
         # Keep the order of these calls: a seed's initial weights depend on it.
         self.self_attention.build(x_shape)
-        if has_memory:
+        if self.has_memory:
             self.memory_attention.build(x_shape, memory_shape)
             self.residual_3.build(x_shape)
         build(self.feed_forward, x_shape)
@@ -249,10 +246,10 @@ class _TransformerLayer(ShapePreservingLayer):
 
     def get_config(self):
         """Returns the constructor's arguments."""
-        config = {"seed": self.seed, **serialize_weight_options(self._weight_options)}
+        config = {**config_arguments(self.config), "seed": self.seed}
         if self._activation is not None:
             config["activation"] = keras.activations.serialize(self._activation)
-        return {**super().get_config(), **config_arguments(self.config), **config}
+        return {**super().get_config(), **config}
 
 
 @keras.saving.register_keras_serializable(package="t2t_keras")
@@ -374,11 +371,6 @@ class TransformerDecoder(_TransformerLayer):
         """Makes the sub-layers."""
         self._make_sublayers(decoder_sequence_shape, encoder_sequence_shape)
 
-    @property
-    def has_memory(self) -> bool:
-        """Whether the layer attends to an encoder's output."""
-        return hasattr(self, "memory_attention")
-
     def call(
         self,
         decoder_sequence,
@@ -451,7 +443,7 @@ class TransformerDecoder(_TransformerLayer):
                 keys_values, value_mask=encoder_padding_mask, attention_mask=encoder_attention_mask
             )
             query = self.residual_2.sublayer_input(x)
-            attended = attention.attend(query, [keys_values], visible, **options)
+            attended = attention.attend(query, keys_values, visible, **options)
             attended, *memory_weights = keras.tree.flatten(attended)
             weights += memory_weights
             x = self.residual_2(x, attended, training=training)
@@ -477,7 +469,7 @@ class TransformerDecoder(_TransformerLayer):
         masks = dict(value_mask=value_mask, attention_mask=attention_mask)
         masks["causal_positions"] = positions if use_causal_mask else None
         visible = attention.visible(keys_values, **masks)
-        return attention.attend(x, [keys_values], visible, positions, layout, **options), cache
+        return attention.attend(x, keys_values, visible, positions, layout, **options), cache
 
     def step(
         self,
@@ -514,14 +506,24 @@ class TransformerDecoder(_TransformerLayer):
           attention to memory, [batch, heads, hypotheses, source length].
         """
         inputs = self.residual_1.sublayer_input(x)
-        values = self.self_attention.keys_and_values(inputs, position=index, layout=layout)
-        recent = {name: _write_slots(recent[name], write_mask, values[name]) for name in recent}
-        parts = [past, recent]
-        attended = self.self_attention.attend(inputs, parts, valid_slots, index, layout=layout)
+        new = self.self_attention.keys_and_values(inputs, position=index, layout=layout)
+        if (hypotheses := new["key"].shape[2]) != 1:
+            copies = recent["key"].shape[2] // hypotheses
+            new = {name: ops.tile(new[name], (1, 1, copies, 1)) for name in new}
+        # `ops.slice_update` is an XLA operator, which TensorFlow compiles even if XLA is off.
+        recent = {name: ops.where(write_mask, new[name], recent[name]) for name in new}
+        attended = self.self_attention.attend(
+            inputs,
+            recent,
+            valid_slots,
+            index,
+            layout=layout,
+            past=past if past["key"].shape[2] != 0 else None,
+        )
         x = self.residual_1(x, attended)
         inputs = self.residual_2.sublayer_input(x)
         attended, weights = self.memory_attention.attend(
-            inputs, [memory], memory_mask, return_attention_scores=True, layout=layout
+            inputs, memory, memory_mask, return_attention_scores=True, layout=layout
         )
         x = self.residual_2(x, attended)
         return self.residual_3.apply(self.feed_forward, x), recent, weights
@@ -549,16 +551,6 @@ def _update_cache(cache, index, new_keys_values):
         cache = ops.slice_update(cache, (0, 0, index, 0, 0), new_rows)
     key, value = (ops.transpose(cache[:, number], (0, 2, 1, 3)) for number in (0, 1))
     return {"key": key, "value": value}, cache
-
-
-def _write_slots(slots, write_mask, values):
-    """Returns slots with values [batch, heads, n, width] written where `write_mask` is True.
-
-    `ops.slice_update` is an XLA operator, which TensorFlow compiles even if XLA is off.
-    """
-    if values.shape[2] != 1:
-        values = ops.tile(values, (1, 1, slots.shape[2] // values.shape[2], 1))
-    return ops.where(write_mask, values, slots)
 
 
 def call_with_remat(layer, *inputs, **options):

@@ -21,8 +21,7 @@ from t2t_keras.layers import (
     TransformerDecoder,
     TransformerEncoder,
 )
-from t2t_keras.layers.attention import visible_keys
-from t2t_keras.layers.base import AS_IS, Dropout, build, layout_of, refuse_other_names
+from t2t_keras.layers.base import AS_IS, Dropout, PaperArguments, build, layout_of
 from t2t_keras.layers.stacks import call_with_remat
 from t2t_keras.registry import register_model
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
@@ -32,7 +31,7 @@ _POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mix
 
 @register_model
 @keras.saving.register_keras_serializable(package="t2t_keras")
-class Transformer(keras.Model):
+class Transformer(PaperArguments, keras.Model):
     """The encoder-decoder of "Attention Is All You Need"; the defaults are its base model.
 
     Args:
@@ -59,19 +58,38 @@ class Transformer(keras.Model):
         source_vocab_size: int | None = None,
         **kwargs: Any,
     ):
-        refuse_other_names(type(self), kwargs)
         config = take_config(ModelConfig, config, kwargs)
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.source_vocab_size = source_vocab_size
         self.config = config
+        shares_input = config.shares_input(source_vocab_size)
+        if config.start_id >= vocab_size:
+            raise UserError(
+                f"start_id={config.start_id}: expected an id below the vocabulary's size of "
+                f"{vocab_size}.",
+                code="bad_value",
+            )
         dtype = dict(dtype=self.dtype_policy)
-        self._make_embeddings()
-        make_positions = POSITION_ENCODINGS[config.positions]
-        self.source_positions, self.target_positions = (
-            make_positions(config, **dtype, name=f"{side}_positions")
-            for side in ("source", "target")
+        width: dict[str, Any] = {
+            "d_model": config.d_model,
+            "scale": config.scale_embedding,
+            **dtype,
+        }
+        self.embedding = SharedEmbedding(
+            vocab_size,
+            tied=config.share_embeddings in ("all", "target"),
+            bias=config.softmax_bias,
+            name="embedding" if shares_input else "target_embedding",
+            **width,
         )
+        self.source_embedding = self.embedding
+        if not shares_input:
+            source_size = source_vocab_size or vocab_size
+            self.source_embedding = SharedEmbedding(source_size, name="source_embedding", **width)
+        make_positions = POSITION_ENCODINGS[config.positions]
+        self.source_positions = make_positions(config, **dtype, name="source_positions")
+        self.target_positions = make_positions(config, **dtype, name="target_positions")
         self.embedding_dropout = Dropout(config.dropout, **dtype)
         encoders, decoders = map(range, config.depths())
         layer = dict(config=config, **dtype)
@@ -81,37 +99,8 @@ class Transformer(keras.Model):
         if config.embedding_norm:
             self.source_norm, self.target_norm = norm(name="source_norm"), norm(name="target_norm")
         if config.pre_norm:
-            self.encoder_norm, self.decoder_norm = (
-                norm(name="encoder_norm"),
-                norm(name="decoder_norm"),
-            )
-
-    def _make_embeddings(self):
-        config = self.config
-        is_shared = config.shares_input(self.source_vocab_size)
-        if config.start_id >= self.vocab_size:
-            raise UserError(
-                f"start_id={config.start_id}: expected an id below the vocabulary's size of "
-                f"{self.vocab_size}.",
-                code="bad_value",
-            )
-        make_embedding = functools.partial(
-            SharedEmbedding,
-            d_model=config.d_model,
-            scale=config.scale_embedding,
-            dtype=self.dtype_policy,
-        )
-        self.embedding = make_embedding(
-            self.vocab_size,
-            tied=config.share_embeddings in ("all", "target"),
-            bias=config.softmax_bias,
-            name="embedding" if is_shared else "target_embedding",
-        )
-        self.source_embedding = self.embedding
-        if not is_shared:
-            self.source_embedding = make_embedding(
-                self.source_vocab_size or self.vocab_size, name="source_embedding"
-            )
+            self.encoder_norm = norm(name="encoder_norm")
+            self.decoder_norm = norm(name="decoder_norm")
 
     @classmethod
     def from_hparams(
@@ -233,7 +222,15 @@ class Transformer(keras.Model):
           the weights of each layer's self-attention, [batch, heads, target length, target length],
           and of its attention to memory, [batch, heads, target length, source length].
         """
-        x = self._target_inputs(target)
+        # Shift the target to the right by one.
+        if start := self.config.start_id:
+            target = ops.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=start)
+            x = self.embedding(target)
+        else:
+            # The first input is a zero vector.
+            x = ops.pad(self.embedding(target)[:, :-1], [[0, 0], [1, 0], [0, 0]])
+        x = self.target_positions(x)
+        x = self.target_norm(x) if self.config.embedding_norm else x
         x = self.embedding_dropout(layout.pack(x), training=training)
         options = dict(layout=layout, memory_layout=memory_layout)
         options |= dict(encoder_padding_mask=memory_mask)
@@ -293,21 +290,23 @@ class Transformer(keras.Model):
           "projection": [d_model, vocab_size], faster than the shared matrix for few rows,
           "past", "recent": {"key", "value"} for each decoder layer, [batch, heads, slots, width]}.
         """
+        lead = ops.shape(memory_mask)[0], self.config.num_heads
         d_k, d_v = self.config.head_widths(self.config.d_model)
-
-        def empty_slots(positions):
-            lead = (ops.shape(memory_mask)[0], self.config.num_heads, positions * hypotheses)
-            key, value = (ops.zeros((*lead, width), self.compute_dtype) for width in (d_k, d_v))
-            return [{"key": key, "value": value} for _ in self.decoder]
-
+        past, recent = (
+            {
+                "key": ops.zeros((*lead, slots, d_k), self.compute_dtype),
+                "value": ops.zeros((*lead, slots, d_v), self.compute_dtype),
+            }
+            for slots in (0, block_size * hypotheses)
+        )
         return {
             "memory": [
                 layer.memory_attention.keys_and_values(memory, layout) for layer in self.decoder
             ],
-            "memory_mask": visible_keys(memory_mask),
+            "memory_mask": ops.expand_dims(ops.cast(memory_mask, "bool"), axis=(1, 2)),
             "projection": self.embedding.projection(),
-            "past": empty_slots(0),
-            "recent": empty_slots(block_size),
+            "past": [past] * len(self.decoder),
+            "recent": [recent] * len(self.decoder),
         }
 
     def decode_step(
@@ -355,7 +354,8 @@ class Transformer(keras.Model):
         else:
             x = self.embedding(previous)
             x = ops.where(ops.equal(index, 0), ops.zeros_like(x), x)
-        x = self._add_target_positions(x, index)
+        x = self.target_positions(x, start=index)
+        x = self.target_norm(x) if self.config.embedding_norm else x
         x = ops.reshape(x, (-1, self.config.d_model))
         layout, recent_caches, weights = DenseLayout(-1, hypotheses), [], []
         masks = write_mask[:, None], valid_slots[:, None]
@@ -385,19 +385,6 @@ class Transformer(keras.Model):
             else layer
         )
         return keras.tree.flatten(call(*inputs, training=training, **options))
-
-    def _target_inputs(self, target):
-        """Returns the decoder's inputs: the embedded target, shifted to the right by one."""
-        if start := self.config.start_id:
-            shifted = ops.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=start)
-            return self._add_target_positions(self.embedding(shifted))
-        # The first input is a zero vector.
-        shifted = ops.pad(self.embedding(target)[:, :-1], [[0, 0], [1, 0], [0, 0]])
-        return self._add_target_positions(shifted)
-
-    def _add_target_positions(self, x, start=0):
-        x = self.target_positions(x, start=start)
-        return self.target_norm(x) if self.config.embedding_norm else x
 
     def compute_output_shape(self, input_shape):
         """Returns [batch, target length, vocab_size]."""
