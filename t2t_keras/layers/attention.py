@@ -232,10 +232,11 @@ class MultiHeadAttention(PaperLayer):
         Returns:
           {"key": [batch, heads, key length, d_k], "value": [batch, heads, key length, d_v]}.
         """
+        check_shape(self, "value", value, layout.axes)
         key, key_layout = (value, layout) if key is None else (key, AS_IS)
         return {
-            "value": self._heads("value", value, self.value_projection, layout),
-            "key": self._heads("key", key, self.key_projection, key_layout, position, self.rotary),
+            "key": self._heads(key, self.key_projection, key_layout, position, self.rotary),
+            "value": self._heads(value, self.value_projection, layout),
         }
 
     def visible(
@@ -315,19 +316,18 @@ class MultiHeadAttention(PaperLayer):
         Returns:
           See the class.
         """
-        queries = self._heads("query", query, self.query_projection, layout, position, self.rotary)
+        check_shape(self, "query", query, layout.axes)
+        queries = self._heads(query, self.query_projection, layout, position, self.rotary)
         options = dict(dropout=self.attention_dropout, training=training, past=past)
         heads, weights = scaled_dot_product_attention(queries, **keys_values, mask=mask, **options)
         heads = layout.pack(ops.transpose(heads, (0, 2, 1, 3)), self.num_heads * self.value_dim)
         output = project(self.output_projection, heads)
         return (output, weights) if return_attention_scores else output
 
-    def _heads(self, name, x, projection, layout, position=None, is_rotated=False):
+    def _heads(self, x, projection, layout, position=None, is_rotated=False):
         """Returns x times W^Q, W^K or W^V, as [batch, heads, length, width]."""
-        check_shape(self, name, x, layout.axes)
-        heads = layout.unpack(
-            project(projection, x), self.num_heads, projection.units // self.num_heads
-        )
+        width = projection.units // self.num_heads
+        heads = layout.unpack(project(projection, x), self.num_heads, width)
         heads = ops.transpose(heads, (0, 2, 1, 3))
         return rotate(heads, position, self.table_length) if is_rotated else heads
 
@@ -408,7 +408,8 @@ class RestrictedSelfAttention(MultiHeadAttention):
             masks = query_mask, value_mask, key_mask, attention_mask
             options |= dict(return_attention_scores=return_attention_scores, layout=layout)
             return super().call(query, None, None, *masks, **options)
-        queries = self._heads("query", query, self.query_projection, layout, None, self.rotary)
+        check_shape(self, "query", query, layout.axes)
+        queries = self._heads(query, self.query_projection, layout, None, self.rotary)
         keys_values = self.keys_and_values(query, layout)
         # Turn [batch, 1, 1, length] into [batch, length].
         visible = super().visible(keys_values, None, value_mask, key_mask)
