@@ -309,8 +309,10 @@ def project(dense, x):
 
     On JAX, gradients of products with [batch, length, width] take an eighth longer.
     """
+    if len(x.shape) == 2:
+        return dense(x)
     sizes = ops.shape(x)[:-1]
-    if len(sizes) == 1 or any(size is None for size in sizes):
+    if any(size is None for size in sizes):
         return dense(x)
     rows = dense(ops.reshape(x, (-1, x.shape[-1])))
     return ops.reshape(rows, (*sizes, rows.shape[-1]))
