@@ -79,6 +79,7 @@ for _ in range(2):
 """
 
 
+@pytest.mark.slow
 def test_another_process_finds_what_was_compiled(cache):
     command = [sys.executable, "-c", COMPILED, cache]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

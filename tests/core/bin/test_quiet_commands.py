@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 TRAIN = (
     "--problem=algorithmic_identity_binary40 --generate_data --train_steps=2 "
     "--problem_config=train_size=50,dev_size=2,dev_length=5,train_length=5 "
@@ -18,9 +20,6 @@ commands = json.loads(sys.argv[1])
 modules = [importlib.import_module(f"t2t_keras.bin.{command}") for command, *_ in commands]
 assert "tensorflow" not in sys.modules
 for module, command in zip(modules, commands):
-    if module is modules[-1]:  # The exporter: one signature, as each takes long to trace.
-        from t2t_keras.serving.signatures import TranslationModule as Module
-        Module.signatures = lambda self, all=Module.signatures: dict([*all(self).items()][:1])
     module.run(command)
 assert gc.isenabled() and gc.get_freeze_count() > 100_000
 for name in ("jax", "matplotlib"):  # TensorFlow and Keras import them where they find them.
@@ -28,6 +27,7 @@ for name in ("jax", "matplotlib"):  # TensorFlow and Keras import them where the
 """
 
 
+@pytest.mark.slow
 def test_standard_error_is_empty(tmp_path):
     (tmp_path / "in").write_text("0 1\n")
     run, mean = f"--output_dir={tmp_path / 'run'}", f"--output_dir={tmp_path / 'mean'}"

@@ -18,10 +18,7 @@ from t2t_keras.training.checkpoint_files import PollPolicy
 from t2t_keras.training.checkpoints import load_weights
 from t2t_keras.training.run_config import RunConfig
 
-pytestmark = [
-    pytest.mark.usefixtures("eagerly"),
-    pytest.mark.filterwarnings("ignore:Even though the `tf.config.experimental_run_functions_e"),
-]
+pytestmark = pytest.mark.usefixtures("eagerly")
 
 FAST = "--decode_hparams=beam_size=1,extra_length=2,max_length=6"
 

@@ -28,6 +28,7 @@ def make_model(length=None):
     return keras.Model(ids, embedding(x, reverse=True))
 
 
+@pytest.mark.slow
 def test_litert_with_built_in_operators(tmp_path):
     interpreter = pytest.importorskip("ai_edge_litert.interpreter")
     model, path = make_model(IDS.shape[1]), str(tmp_path / "model.tflite")
