@@ -158,9 +158,7 @@ PAIR_TRANSFORMS = Registry("pair transform", title="Transforms of training pairs
 LINE_STAGES = Registry("line stage", title="Stages that change a line before and after the model")
 ENGINES = Registry("engine", "t2t_keras.decoding.stored_model", title="Engines that run a model")
 EXPORT_FORMATS = Registry("export format", title="Export formats, in addition to saved_model")
-LINE_STAGE_FILES = Registry(
-    "line stage file", title="Files that configure stages; each has a flag of t2t-decoder"
-)
+LINE_STAGE_FLAGS = Registry("line stage flag", title="Flags of t2t-decoder that add a stage")
 METRICS = Registry("metric", "t2t_keras.metrics")
 
 register_hparams = HPARAMS_SETS.add

@@ -1,6 +1,6 @@
 """The side that shares no code with the library: PyTorch's layers, loss and Adam.
 
-python torch_side.py FOLDER UPDATES
+python torch_side.py FOLDER UPDATES [float64]
 """
 
 import sys
@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 FOLDER, UPDATES = Path(sys.argv[1]), int(sys.argv[2])
+torch.set_default_dtype(getattr(torch, sys.argv[3] if len(sys.argv) > 3 else "float32"))
 D_MODEL, NUM_LAYERS, D_FF, NUM_HEADS, WARMUP_STEPS, PADDING = 256, 6, 1024, 8, 4000, 0
 CHECKED = [1, 2, 3, 5, *range(10, 101, 10), 200, 500, 1000]
 

@@ -36,7 +36,7 @@ from t2t_keras.errors import UserError
 from t2t_keras.io.files import check_not_stream, check_outputs, is_stream
 from t2t_keras.io.flags import Flags
 from t2t_keras.io.terminal import interactive_lines, product
-from t2t_keras.registry import AUGMENTATIONS, ENGINES, LINE_STAGE_FILES, summary
+from t2t_keras.registry import AUGMENTATIONS, ENGINES, LINE_STAGE_FLAGS, summary
 from t2t_keras.text.files import check_readable, check_same_lines, read_text
 from t2t_keras.training.checkpoint_files import checkpoint_at
 
@@ -84,8 +84,8 @@ def define_flags(flags: Flags) -> None:
     flags.path("results_file", "JSON Lines file to append the score to; t2t-tables reads it")
     flags.group("Decoding")
     define_decoding(flags)
-    for name in LINE_STAGE_FILES:
-        flags.path(name, summary(LINE_STAGE_FILES[name]).rstrip("."))
+    for name in LINE_STAGE_FLAGS:
+        flags.path(name, summary(LINE_STAGE_FLAGS[name]).rstrip("."))
     define_run(flags)
 
 
@@ -104,12 +104,14 @@ def run(flags: Flags) -> None:
             f"Leave it out.",
             code="not_text",
         )
-    stage_files = _stage_files(flags)
-    stages = [LINE_STAGE_FILES[name](path) for name, path in stage_files.items()]
+    stage_values = _stage_values(flags)
+    stages = [LINE_STAGE_FLAGS[name](value) for name, value in stage_values.items()]
     # Paths that no output may replace, besides the texts.
     folders = [flags.output_dir, Path(run_config.data_dir) / run_config.problem.name]
     protected = [path for path in folders if Path(path).is_dir()]
-    protected += filter(None, [flags.forbidden_file, *stage_files.values()])
+    # The value of a stage may be a file, such as a glossary.
+    protected += [value for value in stage_values.values() if Path(value).exists()]
+    protected += filter(None, [flags.forbidden_file])
     outputs = filter(None, (flags.decode_to_file, flags.alignment_file, flags.attention_file))
     check_outputs([*texts, *protected], outputs, filter(None, [flags.results_file]))
     has_text = not (flags.decode_interactive or flags.score_file)
@@ -152,9 +154,9 @@ def _check_combination(flags: Flags) -> None:
         flags,
         {
             "decode_interactive": (*file_flags, *line_files, "decode_to_file", "score_file"),
-            "score_file": (*file_flags, *line_files, "forbidden_file", *LINE_STAGE_FILES),
+            "score_file": (*file_flags, *line_files, "forbidden_file", *LINE_STAGE_FLAGS),
             "eval_use_test_set": ("decode_from_file",),
-            "disturb": ("decode_interactive", "score_file", *LINE_STAGE_FILES, *line_files),
+            "disturb": ("decode_interactive", "score_file", *LINE_STAGE_FLAGS, *line_files),
             "shard": ("decode_reference", "disturb", "results_file"),
         },
     )
@@ -183,9 +185,9 @@ def _readable_texts(flags: Flags) -> list[str]:
     return texts
 
 
-def _stage_files(flags: Flags) -> dict[str, str]:
-    """Returns flag -> file for each flag that configures a stage."""
-    return {name: path for name in LINE_STAGE_FILES if (path := getattr(flags, name))}
+def _stage_values(flags: Flags) -> dict[str, str]:
+    """Returns the values of the flags that add stages, such as the path of a glossary."""
+    return {name: value for name in LINE_STAGE_FLAGS if (value := getattr(flags, name))}
 
 
 class _Text(NamedTuple):
@@ -233,7 +235,7 @@ def _translate(
     engine = provenance.get("engine", "")
     if engine:
         settings["engine"] = engine
-    name += "".join(f".{Path(path).stem}" for path in _stage_files(flags).values())
+    name += "".join(f".{Path(path).stem}" for path in _stage_values(flags).values())
     output = _output_path(flags, source, decodes_name(name, translator.config, engine))
     alignments, attention = flags.alignment_file, flags.attention_file
     if shard:
@@ -315,7 +317,7 @@ def _score_and_record(
         "ensemble": [model["checkpoint"] for model in provenance["ensemble"]],
         "forbidden": flags.forbidden_file,
         "prefixes": flags.prefix_file,
-        **_stage_files(flags),
+        **_stage_values(flags),
     }
     result = run_result(run_config, provenance["checkpoint"], split, score, settings, text)
     try:

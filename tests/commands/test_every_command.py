@@ -70,7 +70,7 @@ def test_an_error_is_one_message(capfd, error, status, names):
 
 @pytest.mark.parametrize("flag", ["--help", "--output_dir=run"])
 def test_a_package_that_cannot_be_imported_is_one_message(installed, refused, flag):
-    installed("tea_shop", "t2t_keras.line_stage_files", "import no_such", "tea_file")
+    installed("tea_shop", "t2t_keras.line_stage_flags", "import no_such", "tea_file")
     refused("import_failed 'tea_file' tea_shop 'no_such'", "t2t-decoder", flag)
 
 

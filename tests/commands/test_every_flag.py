@@ -32,6 +32,8 @@ TRANSLATOR = SimpleNamespace(
     config=DecodeConfig(),
     checkpoint_identity={"checkpoint": "run/model.ckpt-20", "digest": "d"},
     engine=SimpleNamespace(name="stub"),
+    stages=(),
+    with_stages=lambda *stages: TRANSLATOR,
 )
 CLIENT = SimpleNamespace(close=lambda: None, translate=None)
 TEXT = SimpleNamespace(kind="", source="one", reference="ref", output="one", is_new=False)
@@ -54,6 +56,7 @@ STUBS = {
     "from_run": ("decoding.translator.Translator", TRANSLATOR),
     "from_stored": ("decoding.translator.Translator", TRANSLATOR),
     "with_terms": ("workbench.terms.stage", TRANSLATOR),
+    "MinimumBayesRisk": ("lab.minimum_bayes_risk", None),
     "translate_file": ("decoding.file_job", None),
     "score_file": ("decoding.file_job", None),
     "translate_interactively": ("decoding.file_job", None),

@@ -241,9 +241,9 @@ REFUSED += [
     )
     for one, excluded in {
         "decode_interactive": f"{OF_A_FILE} {MORE} decode_to_file=x score_file=x",
-        "score_file=x": f"{OF_A_FILE} {MORE} forbidden_file=x glossary=x",
+        "score_file=x": f"{OF_A_FILE} {MORE} forbidden_file=x glossary=x minimum_bayes_risk=x",
         "eval_use_test_set": "decode_from_file=x",
-        "disturb=upper": f"decode_interactive score_file=x glossary=x {MORE}",
+        "disturb=upper": f"decode_interactive score_file=x glossary=x minimum_bayes_risk=x {MORE}",
         "shard=1/3": "decode_reference=x disturb=upper results_file=x",
     }.items()
     for other in excluded.split(" ")

@@ -239,7 +239,7 @@ class TermStage(LineStage):
 
 
 def glossary(path: str) -> "Callable[[Translator], Translator]":
-    """Terms and their translations, one source<tab>target per line."""
+    """File of terms and their translations, one source<tab>target per line."""
     terms = Glossary.read(path)
     return lambda translator: with_terms(translator, terms)
 
