@@ -1,8 +1,10 @@
 """XLIFF 1.0 to 1.2 and 2.0 to 2.2, and TMX: files of sources and targets with inline codes."""
 
+import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from t2t_keras.errors import UserError
@@ -20,8 +22,6 @@ from t2t_keras.workbench.documents.xml_tree import Element, read_tree, read_xml
 _ATTRIBUTE = re.compile(r"""(?<!\s)\s++([^\s=<>/"']+)\s*=\s*(?:"[^"]*"|'[^']*')""")
 _XML_SPACE = "http://www.w3.org/XML/1998/namespace space"
 _MATCHES_NAMESPACE = "urn:oasis:names:tc:xliff:matches:2.0"
-# Attributes with the languages, by element: in version 1 and in version 2.
-_LANGUAGE_KEYS = {"file": ("source-language", "target-language"), "xliff": ("srcLang", "trgLang")}
 # Version 1's states of targets that are not translated yet.
 _UNTRANSLATED_STATES = {"new", "needs-translation", "needs-adaptation", "needs-l10n"}
 _UNREVIEWED_STATE = "t2t:machine"
@@ -137,36 +137,27 @@ def space_before(element: Element) -> str:
 
 
 class XliffDocument(BilingualDocument):
-    """An XLIFF file with a unit for each segment that may be translated.
-
-    Attributes:
-      version: version in the root element.
-    """
+    """An XLIFF file with a unit for each segment that may be translated."""
 
     def __init__(self, path: Path, languages: tuple[str, str], content: bytes):
         super().__init__(path, languages, content)
         root = read_tree(path, self.file.text)
         xliff = next(root.outermost("xliff"), None)
-        self.version = xliff.attributes.get("version", "1.2") if xliff else ""
-        if not xliff or not self.version:
+        version = xliff.attributes.get("version", "1.2") if xliff else ""
+        if not xliff or not version:
             raise UserError(
                 f"{path}: expected XLIFF, got XML with another root element.", code="other_format"
             )
+        self._version = _VERSIONS.get(version) or _VERSIONS.get(version[0], _VERSIONS["1"])
         self._elements_without_language: list[Element] = []
-        for element in [xliff] if self.is_version_2 else xliff.outermost("file"):
-            names = _LANGUAGE_KEYS[element.name]
-            source, target = (element.attributes.get(name, "") for name in names)
+        for element in root.outermost(self._version.file):
+            source, target = (element.attributes.get(key, "") for key in self._version.languages)
             self.languages = resolve_languages(path, (source, target), self.languages)
             if not target:
                 self._elements_without_language.append(element)
-        for element in xliff.outermost("unit" if self.is_version_2 else "trans-unit"):
+        for element in xliff.outermost(self._version.unit):
             self._add_unit(element)
         find_accelerators(self.units)
-
-    @property
-    def is_version_2(self) -> bool:
-        """Whether it is XLIFF 2."""
-        return self.version.startswith("2")
 
     def _add_unit(self, element: Element) -> None:
         if element.inherited("translate") == "no":
@@ -174,8 +165,7 @@ class XliffDocument(BilingualDocument):
         elif element.attributes.get("restype") == "x-gettext-domain-header":
             self.left_out["headers"] += 1
         else:
-            segments_of = _segments_v2 if self.is_version_2 else _segments_v1
-            segments = segments_of(self.path, element)
+            segments = self._version.segments(self.path, element)
             for segment in segments:
                 if space := segment.source.inherited(_XML_SPACE):
                     segment.unit.keeps_lines = space == "preserve"
@@ -183,13 +173,11 @@ class XliffDocument(BilingualDocument):
 
     def element_changes(self, element: Element, segments: list[BilingualSegment]) -> list[Change]:
         """See `BilingualDocument`."""
-        if self.is_version_2:
-            return _changes_v2(element, segments)
-        return _changes_v1(element, segments, self.version != "1.0")
+        return self._version.changes(element, segments)
 
     def header_changes(self) -> list[Change]:
         """See `BilingualDocument`."""
-        language = {"trgLang" if self.is_version_2 else "target_language": self.languages[1]}
+        language = {self._version.languages[1]: self.languages[1]}
         return [tag_change(element, **language) for element in self._elements_without_language]
 
 
@@ -234,9 +222,9 @@ def _count_letters(element: Element | None) -> int:
 
 
 def _changes_v1(
-    element: Element, segments: list[BilingualSegment], has_qualifiers: bool
+    element: Element, segments: list[BilingualSegment], has_qualifiers: bool = True
 ) -> list[Change]:
-    """Returns the changes for the translations of a trans-unit."""
+    """Returns the changes for the translations of a trans-unit, with `state-qualifier` or not."""
     source, target = element.children("source")[0], element.child("target")
     seg_source = None if segments[0].source is source else element.child("seg-source")
     inner = _join_segments(seg_source, segments) if seg_source else segments[0].target_xml()
@@ -381,6 +369,26 @@ def _matches_v2(segment: BilingualSegment, prefix: str, reference: str) -> list[
             f"</{prefix}:match>"
         )
     return matches
+
+
+class _Version(NamedTuple):
+    """What differs among the versions of XLIFF."""
+
+    file: str  # name of the element with the languages
+    languages: tuple[str, str]  # attributes of that element: the source's, and the target's
+    unit: str  # name of the element with the segments
+    segments: Callable[[Path, Element], list[BilingualSegment]]
+    changes: Callable[[Element, list[BilingualSegment]], list[Change]]
+
+
+_VERSION_1 = _Version(
+    "file", ("source-language", "target-language"), "trans-unit", _segments_v1, _changes_v1
+)
+_VERSIONS = {
+    "1.0": _VERSION_1._replace(changes=functools.partial(_changes_v1, has_qualifiers=False)),
+    "1": _VERSION_1,
+    "2": _Version("xliff", ("srcLang", "trgLang"), "unit", _segments_v2, _changes_v2),
+}
 
 
 class TmxDocument(BilingualDocument):
