@@ -77,5 +77,5 @@ def _utility(name: str) -> Utility:
         # A line may have fewer than four words.
         metric = CHRF() if name == "chrf" else BLEU(effective_order=True)
         return lambda output, reference, _: metric.sentence_score(output, [reference]).score
-    metric = METRICS[name]
-    return lambda output, reference, source: float(metric([output], [reference], [source]))
+    score = METRICS[name]
+    return lambda output, reference, source: float(score([output], [reference], [source]))
