@@ -3,7 +3,6 @@
 The outputs are samples (Eikema and Aziz, 2022), or the hypotheses of the beam, all equally likely.
 """
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -62,8 +61,12 @@ class _Ranked(Prepared):
 
         A cost above 0 lets the translator ask for all hypotheses.
         """
-        pairs = itertools.product(dict.fromkeys(outputs), repeat=2)
-        utilities = {pair: self._utility(*pair, source) for pair in pairs}
+        distinct = dict.fromkeys(outputs)
+        utilities = {
+            (output, other): self._utility(output, other, source)
+            for output in distinct
+            for other in distinct
+        }
         costs = []
         for number, output in enumerate(outputs):
             others = [*outputs[:number], *outputs[number + 1 :]]
