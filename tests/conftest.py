@@ -19,6 +19,10 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 )
 os.environ["KERAS_BACKEND"] = "tensorflow"
 
+# Tests start many processes, which need not compile the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # Commands keep nothing that they compile in the cache of whoever runs the tests.
 os.environ["TF_XLA_FLAGS"] = "--tf_xla_persistent_cache_directory="
 os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
