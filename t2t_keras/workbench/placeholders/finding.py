@@ -175,7 +175,11 @@ def find(text: str, verbatim: Sequence[str] = ()) -> list[Placeholder]:
             if match.lastgroup == "address":
                 piece = _without_trailing_signs(piece)
             position = match.start() + len(piece)
-            placeholders.append(Placeholder(match.start(), position, piece))
+            if spans and spans[-1][1] == position:  # A verbatim piece at its end is not part of it.
+                position = spans[-1][0]
+            placeholders.append(
+                Placeholder(match.start(), position, text[match.start() : position])
+            )
     return placeholders
 
 
@@ -291,7 +295,7 @@ def _surplus(
 
 def comparison_key(placeholder: str) -> str:
     """Returns a key for comparing placeholders, the same for all spellings of a number."""
-    if placeholder[0] in string.digits:
+    if placeholder.startswith(tuple(string.digits)):
         placeholder = re.sub(rf"[.,'\u2019](?=\d{{3}}(?!\d))|{SPACE}", "", placeholder)
         return placeholder.replace(",", ".")
     return placeholder

@@ -37,6 +37,14 @@ def test_missing_variants_are_added(translated):
     assert "<!DOCTYPE" in output
 
 
+@pytest.mark.parametrize("space", [" ", "\n", "\t", "\r\n"])
+def test_any_white_space_ends_the_name_of_a_tag(translated, space):
+    source = f'<tuv{space}xml:lang="en"><seg{space}xml:space="default">One</seg></tuv>'
+    tmx = f'<tmx version="1.4"><header srclang="en"/><body><tu>{source}</tu></body></tmx>'
+    target = '<tuv xml:lang="de" creationid="t2t_keras"><seg>ONE</seg></tuv>'
+    assert translated("a.tmx", tmx.encode()) == tmx.replace(source, source + target).encode()
+
+
 def test_codes_of_tmx_are_around_text_or_alone(written):
     codes = 'Go <hi x="1">here</hi> <ut>u</ut><it pos="begin">i</it><ph>p</ph> or'
     codes += '<bpt i="2">b</bpt> there<bpt i="1">c</bpt><ept i="2">d</ept><ept i="1">e</ept>'

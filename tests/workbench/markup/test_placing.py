@@ -127,6 +127,8 @@ def translated(markup, translation, pairs, form="html"):
         ),
         ("<b>Stop</b>! go", "los Halt?", [(0, 1), (2, 0)], "los <b>Halt</b>?"),
         ("<i>a <code>-</code></i> b", "b - a", [(0, 2), (2, 0)], "b <i><code>-</code> a</i>"),
+        # No sign of the source is that of two signs.
+        ("a<b>,</b> b<i>,</i>", "a,, b", [(0, 0), (2, 3)], "a<b>,</b><i>,</i> b"),
         ("&#167 5 a", "\u00a75 a", [], "&#167;5 a"),
         ("don\u2019t x <b>y</b>", "z w v", [(2, 0), (0, 1), (1, 2)], "<b>z</b> w v"),
         ("<b>a,</b> b, c", "b, a, c", [(0, 2), (2, 0), (4, 4)], "b, <b>a,</b> c"),

@@ -80,6 +80,8 @@ def test_capitals_change_letters_only(form, pieces):
             "<b>Note.</b>This (<b>and</b>) <b>b</b>, McDonald",
             "Note.|This (and) b, McDonald",
         ),
+        # Only the tags between two texts say whether they are two.
+        ("html", "<a>Un</a>happi<a>ness</a>", "Unhappiness"),
         ("html", "the <ruby>Base<rp>(</rp><rt>note</rt></ruby> form", "the Base form|note"),
         ("html", "<ruby>a<rt>b<rb>c</ruby> d", "ac d|b"),
         (
@@ -187,3 +189,18 @@ def test_work_is_in_proportion_to_the_length(motif):
 
     count = 2000 // len(motif)
     assert work(2 * count) < 2.4 * work(count)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (
+            "Open <a href='x'>http://localhost:80/</a><code>ID</code>",
+            "OPEN <a href='x'>http://localhost:80/</a><code>ID</code>",
+        ),
+        ("<b>%s</b>file<code>x</code>", "<b>%sfile</b><code>x</code>"),
+    ],
+)
+def test_a_kept_piece_ends_the_placeholder_before_it(source, expected):
+    [translation] = translate_markup(echo(upper_case), [source], "html")
+    assert translation.text == expected

@@ -153,6 +153,9 @@ SCRIPTS = {
     ],
     "whoever awaits an answer is not late": [head(1) + b"a", compute, answered(False), "open"],
     "an answer must be read": [HEAD, pause, 60.0, "open", resume, pause, 60.1, "aborted"],
+    "the time to read an answer begins with the answer": [
+        *(HEAD + b"a" * 100_000, compute, pause, 60.0, "open", 0.1, "aborted"),
+    ],
     "an answer that is read at last": [
         *(HEAD + b"a" * 100_000, pause, resume, *[0.0] * 9, 60.1, answered(True)),
         "open",

@@ -160,6 +160,17 @@ def test_each_value_of_an_option(client_of):
         assert client.post(path).json() == client.get(path).json()
 
 
+def test_an_empty_option_is_as_good_as_none(client_of):
+    client = client_of(Source("en", "de"), Source("de", "fr"))
+    asked = {"text": "One.\nTwo.", "target_lang": "DE", "source_lang": "EN"}
+    names = "formality tag_handling split_sentences tag_handling_version model_type".split()
+    answers = [client.post("/v2/translate", data=asked | dict.fromkeys(n, "")) for n in ([], names)]
+    answers += [client.get(f"/v2/languages{query}") for query in ("", "?type=")]
+    without, empty, all_without, all_empty = [(it.status_code, it.json()) for it in answers]
+    assert (without, all_without) == (empty, all_empty)
+    assert (without[0], all_without[0]) == (200, 200)
+
+
 def test_targets_have_the_variants_that_clients_know(client_of):
     client = client_of(Source("de", "en"), Source("de", "pt"), Source("de", "es"))
     answer = client.get("/v2/languages", params={"type": "target"}).json()
