@@ -7,7 +7,6 @@ import pytest
 
 from t2t_keras import experiment, hyperparameters, registry
 from t2t_keras.bin import t2t_trainer
-from t2t_keras.data import dataset
 
 SETS = sorted(
     name
@@ -100,7 +99,7 @@ def test_the_docstring_has_a_command_that_runs_as_it_stands(name, monkeypatch, t
         return config, types.SimpleNamespace(signal=0)
 
     monkeypatch.setattr(experiment, "train_run", train_run)
-    monkeypatch.setattr(dataset, "open_generated", lambda *arguments: None)
+    monkeypatch.setattr(t2t_trainer, "open_generated", lambda *arguments: None)
     monkeypatch.chdir(tmp_path)
     docstring = registry.HPARAMS_SETS[name].__doc__
     (command,) = re.findall(r"^ *(t2t-trainer (?:.*\\\n)*.*)$", docstring, re.MULTILINE)
