@@ -124,6 +124,17 @@ def test_outputs_are_the_model_s(make, tokenizer, tmp_path, options):
             assert likeliest[: len(ids)].tolist() == ids[: most - 1]
 
 
+def test_a_source_with_pieces_of_its_own(make, tokenizer, tmp_path):
+    """Given pairs of all target words: each side's pieces are named by its own vocabulary."""
+    source = SentencePieceTokenizer.train(["der kleine Hund schläft im Haus"] * 20, vocab_size=290)
+    translator = make(tokenizer.with_source(source), share_embeddings="none")
+    write_format("ctranslate2", translator, tmp_path / "out", "float32")
+    actual = Translator.from_run(tmp_path / "out", engine="ctranslate2")
+    pairs = ["der kleine Hund", "im Haus"], [WORDS[:30], WORDS[30:]]
+    for score, expected in zip(actual.score(*pairs), translator.score(*pairs), strict=True):
+        np.testing.assert_allclose(score.token_log_probs, expected.token_log_probs, atol=1e-4)
+
+
 def test_lengths_of_its_tables(make, tmp_path):
     """A longest source, and the longest output for it, have positions; longer ones are refused."""
     settings = DecodeConfig(beam_size=1, max_input_length=30, extra_length=9, min_length=39)

@@ -189,6 +189,18 @@ def test_a_word_that_is_in_a_dictionary_twice(tmp_path):
     assert actual.vocabulary() == expected.vocabulary()
 
 
+def test_dictionaries_are_files_or_next_to_the_model():
+    many, shared = (FOLDER / kind for kind in ("many", "shared"))
+    two = ",".join(str(many / f"dict.{code}.txt") for code in LANGUAGES)
+    for folder, vocabulary in ((many, two), (many, ""), (shared, shared / "dict.de.txt")):
+        actual, expected = (
+            read_fairseq(folder / "checkpoint.pt", LANGUAGES, f"{files},{SPM}").tokenizer
+            for files in (vocabulary, folder)
+        )
+        assert actual.vocabulary() == expected.vocabulary()
+        assert actual.source.vocabulary() == expected.source.vocabulary()
+
+
 def test_another_dictionary_is_named(tmp_path):
     shutil.copy(SHARED / "dict.en.txt", tmp_path)
     lines = (SHARED / "dict.de.txt").read_text(encoding="utf-8").splitlines(keepends=True)
