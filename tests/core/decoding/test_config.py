@@ -15,9 +15,9 @@ def test_changes():
 @pytest.mark.parametrize(
     ("text", "code", "named"),
     [
-        ("batch_size=32", "unknown_name", ["batch_tokens"]),
-        ("sampling_temp=0.5", "unknown_name", ["temperature"]),
-        ("sampling_keep_top_k=5", "unknown_name", ["top_k"]),
+        ("batch_size=32", "unknown_name", ["'batch_tokens'"]),
+        ("sampling_temp=0.5", "unknown_name", ["'temperature'"]),
+        ("sampling_keep_top_k=5", "unknown_name", ["'top_k'"]),
         ("weights_dtype=int8", "bad_value", ["weights_dtype", "bfloat16", "int8"]),
         ("seed=3,top_k=5", "conflicting_settings", ["top_k", "seed", "samples=0"]),
         ("samples=2,beam_size=8", "conflicting_settings", ["beam_size", "samples=2"]),

@@ -52,3 +52,16 @@ def test_under_xla_shapes_are_few():
     past, recent = 128, BLOCK_SIZE * 2
     expected = [(8, past + recent), (2, past + recent), (2, 2 * past + recent)]
     assert run(0, [3] * 6 + [30, 160], xla=True) == expected
+
+
+def test_blocks_are_compiled_with_xla_alone(monkeypatch):
+    function, options_seen = tf.function, []
+
+    def recorded(block, **options):
+        options_seen.append(options)
+        return function(block, **options)
+
+    monkeypatch.setattr(tf, "function", recorded)
+    for xla in (False, True):
+        run(0, [3], xla=xla)
+    assert [options["jit_compile"] for options in options_seen] == [True]

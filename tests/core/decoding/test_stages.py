@@ -102,6 +102,14 @@ def test_the_cheapest_hypothesis_is_taken_and_its_rank_told():
     ]
     assert (translation.text, translation.rank, translation.score) == ("A DOG?", 2, -1.0)
 
+    class Again(Questions):
+        def mend(self, drafts, context):
+            for draft, found in zip(drafts, context.search(drafts, ["A"]), strict=True):
+                draft.take(found)
+
+    # So it is among what a stage itself searches, the first one too.
+    assert UpperCase().with_stages(Again()).translate(["a dog"]) == [translation]
+
 
 def test_a_stage_reports_on_files_and_remarks_while_one_types(tmp_path, capsys):
     translator = UpperCase(DecodeConfig()).with_stages(Spelling("@", " at ", "."))

@@ -121,3 +121,14 @@ def test_masks_of_other_layers(name):
     assert np.abs(expected - unmasked)[QUERY != 0].max() > 1e-3
     for output in outputs:
         np.testing.assert_allclose(output[QUERY != 0], expected[QUERY != 0], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["encoder", "decoder"])
+def test_padding_attends_to_nothing(name):
+    make, _, (mask, *_) = LAYERS[name]
+    x, is_token = keras.random.normal((2, LENGTH, WIDTH)), QUERY != 0
+    _, weights = make()(x, **{mask: is_token}, return_attention_scores=True)
+    visible = is_token[:, None, :, None] & is_token[:, None, None, :]
+    visible = np.tril(visible) if name == "decoder" else visible
+    expected = np.repeat(visible, HEADS, axis=1)
+    np.testing.assert_array_equal(keras.ops.convert_to_numpy(weights) > 0, expected)

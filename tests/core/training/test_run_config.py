@@ -102,6 +102,13 @@ def test_flags_count_more_than_what_is_recorded(make_record):
     assert merged.hparams == override_hparams(recorded.hparams, "dropout=0.5")
 
 
+def test_the_problem_knows_the_recorded_vocabulary(make_record, monkeypatch):
+    recorded = make_record()
+    monkeypatch.setattr(type(recorded.problem), "with_vocabulary", lambda *given: given)
+    problem, vocabulary = merge_flags(recorded, {"problem_config": {"train_size": 7}}).problem
+    assert (problem.train_size, vocabulary) == (7, recorded.tokenizer)
+
+
 @pytest.fixture
 def changed(save, tmp_path):
     """changed(**values): a run whose run.json has these values, of hyperparameters too."""
