@@ -42,7 +42,7 @@ def report_missing_package(purpose: str, extra: str) -> Iterator[None]:
     """Raises `UserError` if a package imported in the block is not installed."""
     try:
         yield
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         if not error.name or error.name.startswith("t2t_keras"):
             raise
         raise missing_package(purpose, error.name, extra) from error

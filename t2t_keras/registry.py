@@ -86,10 +86,12 @@ class Registry(Mapping[str, Any]):
         return len(self._known())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._known()
+        return isinstance(name, str) and name in self._known()
 
     def __getitem__(self, name: str) -> Any:
         """Returns the entry called `name`; raises `UserError` if there is none."""
+        if name in self._own_entries():
+            return self.entries[name]
         known = self._known()
         if name not in known:
             raise UserError(
@@ -111,12 +113,17 @@ class Registry(Mapping[str, Any]):
                 ) from error
         return entry
 
-    def _known(self) -> dict[str, Any]:
-        """Returns all entries by name; those of packages are entry points until their first use."""
+    def _own_entries(self) -> dict[str, Any]:
+        """Returns the entries that the core and modules of users have registered."""
         if self._core_module:
             core_module = importlib.import_module(self._core_module)
             for module in pkgutil.iter_modules(getattr(core_module, "__path__", ())):
                 importlib.import_module(f"{self._core_module}.{module.name}")
+        return self.entries
+
+    def _known(self) -> dict[str, Any]:
+        """Returns all entries by name; those of packages are entry points until their first use."""
+        self._own_entries()
         offers: dict[str, EntryPoint] = {}
         for entry_point in _installed_entry_points(self.group, tuple(sys.path)):
             existing = offers.setdefault(entry_point.name, entry_point)

@@ -375,7 +375,9 @@ def _checked(config: Mapping[str, Any]) -> dict[str, Any]:
     try:
         validate(checked, str(_SCHEMA))
     except WorkflowError as error:
-        fault: Any = error.__context__  # jsonschema's ValidationError.
+        fault: Any = error.__context__  # jsonschema's ValidationError; or the schema is not there.
+        if not hasattr(fault, "absolute_path"):
+            raise UserError(str(error), code="bad_configuration") from error
         place, message = "".join(f"[{part!r}]" for part in fault.absolute_path), fault.message
         if len(message) > _MAX_MESSAGE:
             message = f"{message[: _MAX_MESSAGE // 2]} ... {message[-_MAX_MESSAGE // 2 :]}"

@@ -18,13 +18,14 @@ from t2t_keras.data.problem import Score
 from t2t_keras.environment import source_version
 from t2t_keras.errors import UserError, translated_errors
 from t2t_keras.io.terminal import printable
+from t2t_keras.registry import LINE_STAGE_FLAGS
 from t2t_keras.text.files import is_text
 from t2t_keras.training.checkpoint_files import identity, step_of
 from t2t_keras.training.cost import read_cost
 from t2t_keras.training.run_config import RunConfig
 
 # Decoding settings that let something besides the model affect the translations.
-_OUTSIDE_INFLUENCES = ("engine", "ensemble", "forbidden", "glossary", "prefixes")
+_OUTSIDE_INFLUENCES = ("engine", "ensemble", "forbidden", "prefixes")
 _MAX_LEVELS = 4  # nested lists and objects in a field
 
 
@@ -104,7 +105,7 @@ class Result:
     @property
     def is_of_the_model_alone(self) -> bool:
         """Whether only the model contributed: no other model, engine or constraint on outputs."""
-        return not any(self.decode.get(name) for name in _OUTSIDE_INFLUENCES)
+        return not any(self.decode.get(name) for name in (*_OUTSIDE_INFLUENCES, *LINE_STAGE_FLAGS))
 
 
 def append_result(path: str | Path, result: Result) -> None:
@@ -117,9 +118,9 @@ def append_result(path: str | Path, result: Result) -> None:
     text = json.dumps(dataclasses.asdict(result), ensure_ascii=False)
     # The name of a translated file need not be UTF-8; this file must be.
     line = text.encode("utf-8", errors="replace") + b"\n"
-    text = f"This result cannot be added to {path} ({line.decode('utf-8').strip()})"
-    advice = "Make room, or give another --results_file."
-    with translated_errors(OSError, text, advice, code="not_written"):
+    failure = f"This result cannot be added to {path}"
+    advice = f"Make room, or give another --results_file. The result: {line.decode().strip()}"
+    with translated_errors(OSError, failure, advice, code="not_written"):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a+b", buffering=0) as file:
             size = path.stat().st_size
@@ -141,10 +142,11 @@ def read_results(path: str | Path) -> list[Result]:
     Raises:
       UserError: the file cannot be read.
     """
-    if not Path(path).exists():
-        return []
     with translated_errors(OSError, f"{path} cannot be read", code="not_read"):
-        content = Path(path).read_bytes()
+        try:
+            content = Path(path).read_bytes()
+        except FileNotFoundError:
+            return []
     results = []
     for number, line in enumerate(content.split(b"\n"), start=1):
         if not line.strip():

@@ -397,9 +397,12 @@ def is_stream(path: str | Path) -> bool:
 
 
 def check_not_stream(path: str | Path, reason: str) -> None:
-    """Raises `UserError` for a stream, where a command needs a regular file or ""."""
+    """Raises `UserError` if `path` is a stream; "" = no file."""
     if str(path) and is_stream(path):
-        raise UserError(f"{reason}: expected a regular file, got '{path}'.", code="not_a_file")
+        raise UserError(
+            f"{reason}: expected a regular file, got '{path}'. Write its text to a file first.",
+            code="not_a_file",
+        )
 
 
 def check_outputs(

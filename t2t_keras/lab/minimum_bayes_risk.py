@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sacrebleu.metrics import BLEU, CHRF
 
 from t2t_keras.decoding.lines import LineStage, Prepared
+from t2t_keras.errors import unknown_name
 from t2t_keras.registry import METRICS
 
 if TYPE_CHECKING:
@@ -80,5 +81,7 @@ def _utility(name: str) -> Utility:
         # A line may have fewer than four words.
         metric = CHRF() if name == "chrf" else BLEU(effective_order=True)
         return lambda output, reference, _: metric.sentence_score(output, [reference]).score
+    if name not in METRICS:
+        raise unknown_name("utility", name, ["chrf", "bleu", *METRICS])
     score = METRICS[name]
     return lambda output, reference, source: float(score([output], [reference], [source]))

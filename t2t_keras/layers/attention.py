@@ -37,15 +37,15 @@ def scaled_dot_product_attention(
       query: [..., query length, d_k].
       key: [..., key length, d_k].
       value: [..., key length, d_v].
-      mask: boolean, broadcastable to [..., query length, key length]; True = visible.
+      mask: boolean, broadcastable to [..., query length, length of past and keys]; True = visible.
       dropout: a layer applied to the attention weights, or None.
       training: whether `dropout` acts.
-      past: {"key", "value"} before `key` and `value`, which are not joined with them: a copy would
-        take longer than the attention of a few queries. The mask begins with the past keys. In a
-        graph, only the length of the past may be unknown.
+      past: earlier keys and values, {"key", "value"}. They are not copied to join them with the
+        others, as that would take longer than the attention of a few queries. In a graph, only
+        the length of the past may be unknown.
 
     Returns:
-      [..., query length, d_v], and the weights [..., query length, key length].
+      [..., query length, d_v], and the weights [..., query length, length of past and keys].
     """
     query = query * query.shape[-1] ** -0.5
     scores = ops.matmul(query, ops.swapaxes(key, -1, -2))
@@ -234,6 +234,7 @@ class MultiHeadAttention(PaperLayer):
         """
         check_shape(self, "value", value, layout.axes)
         key, key_layout = (value, layout) if key is None else (key, AS_IS)
+        check_shape(self, "key", key, key_layout.axes)
         return {
             "key": self._heads(key, self.key_projection, key_layout, position, self.rotary),
             "value": self._heads(value, self.value_projection, layout),

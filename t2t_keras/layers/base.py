@@ -305,9 +305,9 @@ def layout_of(ids, ragged=False):
 
 
 def project(dense, x):
-    """Returns dense(x), computed in rows.
+    """Returns dense(x), computed on x reshaped to rows if its sizes are known.
 
-    On JAX, gradients of products with [batch, length, width] take an eighth longer.
+    On JAX, gradients of products with [batch, length, width] take an eighth longer than with rows.
     """
     if len(x.shape) == 2:
         return dense(x)

@@ -200,12 +200,14 @@ def check_same_lines(counts: Mapping[str | Path, int]) -> None:
         [(first, lines), *others] = counts.items()
         numbers = "".join(f", {file} has {count:,}" for file, count in others)
         raise UserError(
-            f"Expected line-aligned files, but {first} has {lines:,} lines{numbers}.",
+            f"Expected line-aligned files, but {first} has {lines:,} lines{numbers}. "
+            f"Give files whose lines N belong together.",
             code="unequal_counts",
         )
     if not all(counts.values()):
         raise UserError(
-            f"Expected text, got empty files: {', '.join(map(str, counts))}.", code="no_text"
+            f"Got empty files: {', '.join(map(str, counts))}. Give files with text.",
+            code="no_text",
         )
 
 

@@ -5,8 +5,6 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-import sentencex
-
 from t2t_keras.text.files import replace_spans
 
 # Scripts without spaces between words: Thai, Lao, Burmese, Khmer, hiragana, Chinese.
@@ -71,6 +69,9 @@ def sentence_splitter(language: str) -> Callable[[str], list[str]]:
     Args:
       language: code of the line's language; "" = English.
     """
+    # Imported here, since a machine that only trains may not have it.
+    import sentencex
+
     return functools.partial(_split_line, functools.partial(sentencex.segment, language or "en"))
 
 

@@ -150,7 +150,7 @@ def plain_text(
     files = [file for pair in pairs for file in (pair.source, pair.target)]
     fetch(files, tmp_dir)
     advice = f"Archives and other formats are converted into {PLAIN_TEXT_FOLDER}/ in --tmp_dir."
-    text = "Text cannot be read or written"
+    text = f"Text in {tmp_dir} cannot be read or written"
     with translated_errors(OSError, text, advice, code="not_read"):
         for archive in dict.fromkeys(file.name for file in files if file.members):
             # Read all texts of an archive in one pass.

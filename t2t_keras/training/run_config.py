@@ -253,8 +253,8 @@ class RunConfig:
     def make_model(self, weights_dtype: str = "float32", will_load: bool = False) -> "keras.Model":
         """Returns the run's model, with random weights in `weights_dtype`.
 
-        With `will_load`, the caller will load weights, maybe of an untrusted run, so their size is
-        checked first.
+        With `will_load`, the caller will load weights, maybe of an untrusted run, so the
+        size of a large model is checked first.
         """
         vocab_size = self.vocabulary.vocab_size
         source_vocab_size = self.vocabulary.source_vocab_size
@@ -392,9 +392,10 @@ class RunConfig:
 
 
 def _read_hparams(name: str, values: Mapping[str, Any], check: bool) -> HParams:
-    """Returns recorded hyperparameters, in the class of their set if it has extra fields."""
+    """Returns recorded hyperparameters, in the class of their set, which may have extra fields."""
     hparams_class = HParams
-    if values.keys() - {field.name for field in dataclasses.fields(HParams)}:
+    extra_fields = values.keys() - {field.name for field in dataclasses.fields(HParams)}
+    if extra_fields or name in registry.HPARAMS_SETS:
         hparams_class = type(registry.HPARAMS_SETS[name]())
     if unknown := values.keys() - {field.name for field in dataclasses.fields(hparams_class)}:
         raise UserError(

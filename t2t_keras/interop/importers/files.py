@@ -187,8 +187,8 @@ def read_tensorflow(
     # Damage raises OpError, ValueError and others.
     text = f"{path} is not a checkpoint of {toolkit}"
     with (
-        plain_path(prefix) as plain,
         translated_errors(Exception, text, code="not_a_checkpoint"),
+        plain_path(prefix) as plain,
     ):
         return Path(prefix), read(tf.train.load_checkpoint(plain))
 

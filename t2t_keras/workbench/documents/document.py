@@ -181,13 +181,17 @@ class Document:
 
 
 def check_limit(
-    path: Path, number: int, limit: int, noun: str, code: str = "too_many_values"
+    path: Path,
+    number: int,
+    limit: int,
+    noun: str,
+    code: str = "too_many_values",
+    advice: str = "Split it.",
 ) -> None:
     """Raises `UserError` if a document has more of something than its reader accepts."""
     if number > limit:
-        raise UserError(
-            f"{path}: expected at most {limit:,} {noun}, got {number:,}. Split it.", code=code
-        )
+        text = f"{path}: expected at most {limit:,} {noun}, got {number:,}. {advice}".rstrip()
+        raise UserError(text, code=code)
 
 
 def check_counts(path: Path, text: AnyStr) -> None:

@@ -459,8 +459,8 @@ class WordDocument(Document):
         """Raises `UserError` for an archive that no word processor writes."""
         files = archive.infolist()
         size = sum(member.file_size for member in files)
-        check_limit(self.path, len(files), _MAX_FILES, "files", "file_too_large")
-        check_limit(self.path, size, _MAX_BYTES, "bytes", "file_too_large")
+        check_limit(self.path, len(files), _MAX_FILES, "files", "file_too_large", "")
+        check_limit(self.path, size, _MAX_BYTES, "bytes", "file_too_large", "")
         if len({member.filename for member in files}) < len(files):
             raise UserError(f"{self.path}: duplicate archive member.", code="given_twice")
         for member in files:
@@ -489,7 +489,7 @@ class WordDocument(Document):
         # Every run that is read or written repeats all namespaces.
         size = sum(map(len, set(_NAMESPACE.findall(content))))
         noun = f"bytes of namespaces in {name}"
-        check_limit(self.path, size, _MAX_NAMESPACES_BYTES, noun, "file_too_large")
+        check_limit(self.path, size, _MAX_NAMESPACES_BYTES, noun, "file_too_large", "")
         # The strict variant of the standard has the same elements in another namespace.
         is_strict = _STRICT in content
         content = content.replace(_STRICT, _TRANSITIONAL)

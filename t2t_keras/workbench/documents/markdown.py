@@ -344,7 +344,8 @@ class _Reader:
     def _add_text(self, token: Token, kind: str) -> None:
         noun = "characters without an empty line"
         length = len(token.content)
-        check_limit(self.document.path, length, _MAX_BLOCK_LENGTH, noun, "long_paragraph")
+        advice = "Divide it with empty lines."
+        check_limit(self.document.path, length, _MAX_BLOCK_LENGTH, noun, "long_paragraph", advice)
         places = self._places(token, kind == "cell")
         if places is None:
             self.document.left_out["texts whose place was not found"] += 1

@@ -209,4 +209,5 @@ class _TreeBuilder:
 
     def namespace_declaration(self, prefix: str | None, namespace: str | None) -> None:
         noun = "characters of a namespace"
-        check_limit(self.path, len(namespace or ""), _MAX_NAMESPACE_LENGTH, noun, "too_long")
+        limits = len(namespace or ""), _MAX_NAMESPACE_LENGTH
+        check_limit(self.path, *limits, noun, "too_long", "Shorten it.")

@@ -416,10 +416,14 @@ class BatchedTranslator(MarkupTranslator):
         budget: Budget,
         glossary: Glossary | None = None,
     ):
-        super().__init__(service.models[pair].translator)
         self._service, self._pair, self._budget = service, pair, budget
         self._glossary = glossary
         self.characters = 0
+
+    @property
+    def translator(self) -> Translator:  # type: ignore[override]
+        """The model that is currently loaded."""
+        return self._service.models[self._pair].translator
 
     def translate(
         self,
