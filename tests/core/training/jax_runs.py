@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 # The requirements of setup.py that a machine with JAX need not have; "google" holds protobuf.
-NOT_NEEDED = {"tensorflow", "tensorflow_text", "tensorflow_datasets", "google", "grpc"}
+NOT_NEEDED = {"tensorflow", "tensorflow_text", "tensorflow_datasets", "google", "grpc", "sentencex"}
 NOT_NEEDED |= {"sacrebleu", "sacremoses", "defusedxml", "tabulate", "urllib3", "matplotlib"}
 SIZE = "num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10"
 PLAIN = "dropout=0,clip_norm=1.0,max_length=12,batch_tokens=300,microbatch_tokens=128"
