@@ -163,8 +163,6 @@ class TrainResult:
 
 
 _MIN_BYTES_PER_WEIGHT = 2  # the size in bfloat16
-# Models with fewer weights need less memory than TensorFlow itself.
-_SMALL_MODEL = 100_000_000
 # Types of the values in run.json.
 _TYPES = {
     **dict.fromkeys(("problem", "model", "hparams_set", "data_dir", "data"), str),
@@ -253,15 +251,13 @@ class RunConfig:
     def make_model(self, weights_dtype: str = "float32", will_load: bool = False) -> "keras.Model":
         """Returns the run's model, with random weights in `weights_dtype`.
 
-        With `will_load`, the caller will load weights, maybe of an untrusted run, so the
-        size of a large model is checked first.
+        With `will_load`, the caller will load weights, maybe of an untrusted run, so their
+        size is checked first.
         """
         vocab_size = self.vocabulary.vocab_size
         source_vocab_size = self.vocabulary.source_vocab_size
         if will_load and self.model == "transformer":
-            count = self.hparams.count_weights(vocab_size, source_vocab_size)
-            if count > _SMALL_MODEL:
-                _check_memory(count)
+            _check_memory(self.hparams.count_weights(vocab_size, source_vocab_size))
         with _name_missing_directories(self.user_directories):
             # User models may not accept source_vocab_size.
             sizes = {"source_vocab_size": source_vocab_size} if source_vocab_size else {}

@@ -197,7 +197,6 @@ class _Trainer:
         self._prefetcher = Prefetcher(store, sampler, self._step, self._microbatch, augmented)
         if is_chief:
             config.save(self._output_dir)
-        # Nothing learned from damaged data is saved.
         self._data_check = BackgroundCheck(generated) if is_chief else None
         cost = cost_in(self._checkpoints.head) if self._start_step else TrainingCost()
         if not cost:
@@ -219,15 +218,13 @@ class _Trainer:
                 self._run_missed_evaluation()
                 # Repeating the command does not continue a run that has stopped early.
                 signal_number = 0 if self._has_converged() else self._do_steps(last_signal)
-                if self._data_check:
-                    self._data_check.raise_if_damaged(wait=not signal_number)
+                self._require_sound_data(wait=not signal_number)
                 if not signal_number and self._evaluator and self._evaluated_step != self._done:
                     self._evaluate(is_last=True)
                 self._save()
             except Exception:
                 # Damaged data may be the cause, such as an id beyond the vocabulary.
-                if self._data_check:
-                    self._data_check.raise_if_damaged(wait=True)
+                self._require_sound_data(wait=True)
                 raise
             finally:
                 if self._profiler:
@@ -358,8 +355,7 @@ class _Trainer:
         self._clock.end_start()
         if not math.isfinite(sums["loss"]):
             raise self._divergence_error(f"The loss is {sums['loss']} at step {number + 1}.")
-        if self._data_check:
-            self._data_check.raise_if_damaged()
+        self._require_sound_data()
         if self._workers.count > 1:
             self._workers.receive_requests(number, sums)
         scalars = {name: sums.pop(name) for name in ("learning_rate", "gradient_norm")}
@@ -367,6 +363,11 @@ class _Trainer:
         self._done = number + 1
         self._progress.show_step(sums, scalars | self._cost.scalars())
         self._callbacks.step_end(number, sums)
+
+    def _require_sound_data(self, wait: bool = False) -> None:
+        """Raises an error if the data is damaged, so that nothing learned from it is saved."""
+        if self._data_check:
+            self._data_check.raise_if_damaged(wait)
 
     def _due_actions(self, signal_number: int) -> Actions:
         """Returns the actions that are due by this worker's clock or by a signal."""

@@ -26,9 +26,11 @@ _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?([\w.:-]+)""", re
 _TEXT_ATTRIBUTE = re.compile(
     r"""\s(?:title|alt|placeholder|aria-label)\s*=\s*(?=["']?[^"'>]{0,99}[^\W\d_])""", re.IGNORECASE
 )
-_QUOTED = r"""\s*=\s*(?:"(?P<a>[^"]*)"|'(?P<b>[^']*)'"""
-_HTML_LANGUAGE = re.compile(rf"""(?<=\s)(?:xml:)?lang{_QUOTED}|(?P<c>[^\s"'>]+))""", re.IGNORECASE)
-_XML_LANGUAGE = re.compile(rf"(?<=\s)xml:lang{_QUOTED})")
+_QUOTED = r"""(?:"(?P<a>[^"]*)"|'(?P<b>[^']*)')"""
+_HTML_LANGUAGE = re.compile(
+    rf"""(?<=\s)(?:xml:)?lang\s*=\s*(?:{_QUOTED}|(?P<c>[^\s"'>]+))""", re.IGNORECASE
+)
+_XML_LANGUAGE = re.compile(rf"(?<=\s)xml:lang\s*=\s*{_QUOTED}")
 _CDATA = re.compile(r"<!\[CDATA\[(.*)\]\]>", re.DOTALL)
 _OTHER_REFERENCE = re.compile(r"&(?!(?:amp|lt|gt|quot|apos);)")
 
