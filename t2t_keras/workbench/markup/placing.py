@@ -79,10 +79,11 @@ def tree_of(
       num_units: number of units of the sentence.
     """
     opened_here = {mark.element for mark in marks if mark.kind == OPEN}
-    carried_marks = [m for m in marks if m.kind == CLOSE and m.element not in opened_here][::-1]
     root = Node(None, None, 0, num_units)
     path = [root]
-    for _ in carried_marks:
+    for mark in marks:
+        if mark.kind != CLOSE or mark.element in opened_here:
+            continue
         node = Node(None, None, 0, num_units)
         path[-1].children.append(node)
         path.append(node)

@@ -295,6 +295,11 @@ def test_a_kept_piece_takes_the_place_of_what_it_became():
     # Not of words that are far apart, and not of a placeholder.
     target = "ein „Buch“ . da war noch eins"
     assert repair("a book .", target, [(1, 1), (1, 6)], ["book"]) == f"{target} book"
+    # A piece of one word replaces at most two.
+    lines = "press save now", "bitte da speichern dort jetzt"
+    assert repair(*lines, [(1, 1), (1, 2), (2, 4)], ["save"]) == "bitte save dort jetzt"
+    repaired = repair(*lines, [(0, 0), (1, 1), (1, 3), (2, 4)], ["save"])
+    assert repaired == "bitte da speichern dort save jetzt"
     assert repair("the book %s", "das %s hier", [(1, 1)], ["book"]) == "das %s book hier"
 
 

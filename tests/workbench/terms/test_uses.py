@@ -46,6 +46,7 @@ def test_forms_of_a_word(one, other, same):
         ("a dog", "des Hundes Haus", None, "missing"),
         # Each occurrence is of one term.
         ("dog dog", "Hund", [], "exact missing"),
+        ("dog dog dog", "Hund und Hund", [(0, 0), (1, 0), (2, 0)], "exact exact missing"),
         ("dog dog", "Hund Hunde", [(0, 0), (1, 1)], "exact inflected"),
         ("house, red house", "Haus, rotes Haus", [], "exact exact"),
         ("house, red house", "rotes Haus", [], "missing exact"),
