@@ -38,7 +38,7 @@ PYTHON ?= python3 python3.13 python3.12 python3.11
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help try demo test slow recipe docs notebooks bench mutate lint format dist lock clean
+.PHONY: help try demo test slow recipe docs notebooks bench wmt mutate lint format dist lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1|/p' $(MAKEFILE_LIST) | \
@@ -68,6 +68,9 @@ notebooks: $(INSTALLED_DOCS) ## run the notebooks and keep what they print and d
 
 bench: $(INSTALLED_TEST) ## run the long measurements behind the figures in docs/
 	@$(IN_VENV) benchmarks/run.sh
+
+wmt: $(INSTALLED) ## print what repeating WMT 2014 takes: commands, hours and memory for 1, 4 and 8 GPUs
+	@$(VENV)/bin/python experiments/wmt/wmt.py
 
 mutate: $(INSTALLED_MUTATE) ## break the code in one place after the other, and expect a test to fail
 	@$(VENV)/bin/python benchmarks/mutation.py

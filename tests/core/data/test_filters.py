@@ -173,17 +173,13 @@ def test_without_the_package_that_judges(monkeypatch):
 
 
 def left_out_of(tmp_path, source, target, **config):
-    """What is left out of two pairs, of which the second is short, with words as tokens."""
-    for name, line in {
-        "train.en": source,
-        "train.de": target,
-        "dev.en": "a",
-        "dev.de": "a",
-    }.items():
-        (tmp_path / name).write_text(f"{line}\nword\n")
-    (tmp_path / "vocab.words").write_text("<pad>\n</s>\n<unk>\na\nword\n")
+    """What is left out of two pairs, of which the second is short; letters are tokens."""
+    for name, line in {"train.en": source, "train.de": target}.items():
+        (tmp_path / name).write_text(f"{line}\na\n")
+    for name in ("dev.en", "dev.de"):
+        (tmp_path / name).write_text("a\n")
     config |= dict(source_language="en", target_language="de")
-    config |= dict(vocab_file=str(tmp_path / "vocab.words"))
+    config |= dict(vocab_kind="char")
     manifest = generate(make_problem("parallel_text", config), tmp_path / "data", tmp_path)
     return list(manifest["splits"]["train"]["left_out"].values())
 
@@ -192,12 +188,12 @@ def left_out_of(tmp_path, source, target, **config):
 def test_a_ratio_does_not_count_the_end_of_sentence(tmp_path, most, left_out):
     # 1 and 4 tokens with their ends would be 2 and 5.
     config = dict(filters=("length_ratio",), max_length_ratio=most)
-    assert len(left_out_of(tmp_path, "a", "a a a a", **config)) == left_out
+    assert len(left_out_of(tmp_path, "a", "aaaa", **config)) == left_out
 
 
 @pytest.mark.parametrize(
     ("source", "target", "side"),
-    [("a a", "a a a", "de"), ("a a a", "a", "en"), ("a a a", "a a a a", "en")],
+    [("aa", "aaa", "de"), ("aaa", "a", "en"), ("aaa", "aaaa", "en")],
 )
 def test_the_side_that_is_too_long_is_named(tmp_path, source, target, side):
     (entry,) = left_out_of(tmp_path, source, target, max_pair_length=3)

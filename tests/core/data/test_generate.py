@@ -204,19 +204,6 @@ def test_two_vocabularies(problem, tmp_dir, tmp_path, pairs_of):
         _ = open_generated(apart, tmp_path / "first").tokenizer
 
 
-def test_a_source_of_more_words_than_16_bits_count(problem, tmp_dir, tmp_path, pairs_of):
-    words = [f"w{number}" for number in range(65_600)]
-    for name, some in (("en", words), ("de", words[:1])):
-        (tmp_dir / f"{name}.words").write_text("\n".join(["<pad>", "</s>", "<unk>", *some, ""]))
-        (tmp_dir / f"few.{name}").write_text(f"{some[0]} {some[-1]}\n")
-    files = dict(vocab_file=f"{tmp_dir}/de.words", source_vocab_file=f"{tmp_dir}/en.words")
-    few = dataclasses.replace(
-        problem, train=("few",), dev=("few",), test=(), shared_vocabulary=False, **files
-    )
-    generate(few, tmp_path, tmp_dir)
-    assert pairs_of(open_generated(few, tmp_path), "train") == [("w0 w65599", "w0 w0")]
-
-
 def test_a_vocabulary_is_reused(problem, tmp_dir, tmp_path):
     generate(problem, tmp_path, tmp_dir)
     first = open_generated(problem, tmp_path).tokenizer

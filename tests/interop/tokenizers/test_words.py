@@ -7,11 +7,15 @@ import pytest
 import tensorflow as tf
 from refusals import refused
 
+from t2t_keras.data.dataset import open_generated
+from t2t_keras.data.generate import generate
+from t2t_keras.data.problem import make_problem
 from t2t_keras.interop.tokenizers import WordTokenizer
 from t2t_keras.text.tokenizer import Tokenizer, vocabulary_settings
 
 WORDS = ["<blank>", "</s>", "<unk>", "a", "b@@", "c", "\u2028", "x\u00a0y"]
 LINES = ["a b@@ c", "", " a\t\x0b c ", "no no a", "</s> <unk> <blank>", "\u2028 x\u00a0y a\u2028c"]
+VOCABULARIES = {"vocab_file": "de", "source_vocab_file": "en"}
 IDS = [[3, 4, 5, 1], [1], [3, 5, 1], [2, 2, 3, 1], [2, 2, 2, 1], [6, 7, 2, 1]]
 
 
@@ -48,6 +52,20 @@ def test_sources_with_a_vocabulary_of_their_own(tmp_path):
     files = f"vocab_file={tmp_path}/vocab.words", f"source_vocab_file={tmp_path}/vocab.source.words"
     assert vocabulary_settings(tmp_path, both) == ",".join([*files, "shared_vocabulary=false"])
     assert vocabulary_settings(tmp_path, target) == files[0]
+
+
+def test_a_source_of_more_words_than_16_bits_count(tmp_path, pairs_of):
+    words = [f"w{number}" for number in range(65_600)]
+    for code, vocabulary in (("en", words), ("de", words[:1])):
+        WordTokenizer.of(["<pad>", "</s>", "<unk>", *vocabulary]).save(tmp_path / code)
+        for split in ("train", "dev"):
+            (tmp_path / f"{split}.{code}").write_text(f"{vocabulary[0]} {vocabulary[-1]}\n")
+    files = (f"{name}={tmp_path}/{code}/vocab.words" for name, code in VOCABULARIES.items())
+    settings = ",".join(["source_language=en,target_language=de,shared_vocabulary=false", *files])
+    problem = make_problem("parallel_text", settings)
+    generate(problem, tmp_path / "data", tmp_path)
+    generated = open_generated(problem, tmp_path / "data")
+    assert pairs_of(generated, "train") == [("w0 w65599", "w0 w0")]
 
 
 @pytest.mark.parametrize(
