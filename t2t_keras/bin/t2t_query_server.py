@@ -127,9 +127,9 @@ def _translate_file(flags: Flags, client: "Client") -> None:
     if target:
         print(f"{target}: {num_lines:,} lines")
     if num_broken:
-        print(f"{num_broken:,} translations had line breaks or tabs, now spaces.", file=sys.stderr)
+        print(f"Translations with line breaks or tabs, now spaces: {num_broken:,}", file=sys.stderr)
     if num_cut:
-        print(f"{num_cut:,} lines were too long and were cut.", file=sys.stderr)
+        print(f"Lines that were too long, and were cut: {num_cut:,}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -369,18 +369,24 @@ def _report(
         size += f", {counts['blank']:,} blank"
     by_checkpoint = f", by {checkpoint}" if checkpoint else ""
     _say(output, f"{size}, in {summary.seconds:.1f} s ({speed:.1f} lines/s){by_checkpoint}")
-    for name, explanation in {
-        "cut": f"lines had more than max_input_length={translator.config.max_input_length} tokens; "
-        f"{counts['tokens_cut']:,} tokens were cut off. --decode_hparams=split_long=true "
-        f"translates such lines sentence by sentence.",
-        "prefixes_cut": "prefixes were longer than the maximum output length, and were cut. "
-        "--decode_hparams=extra_length=100 allows more tokens, up to max_length.",
-        "empty": "translations are empty: the model may have trained too little.",
-        "others_taken": "translations are less likely hypotheses, which have fewer faults.",
-        "breaks": "translations had line breaks or tabs, which became spaces.",
-    }.items():
+    max_tokens, tokens_cut = translator.config.max_input_length, f"{counts['tokens_cut']:,}"
+    for name, what, consequence in (
+        (
+            "cut",
+            f"Lines of more than max_input_length={max_tokens} tokens",
+            f"Tokens cut off: {tokens_cut}. --decode_hparams=split_long=true translates sentences.",
+        ),
+        (
+            "prefixes_cut",
+            "Prefixes cut at the maximum output length",
+            "--decode_hparams=extra_length=100 allows more tokens, up to max_length.",
+        ),
+        ("empty", "Empty translations", "The model may have trained too little."),
+        ("others_taken", "Less likely hypotheses taken for their fewer faults", ""),
+        ("breaks", "Translations with line breaks or tabs, now spaces", ""),
+    ):
         if counts[name]:
-            _say(output, f"{counts[name]:,} {explanation}")
+            _say(output, f"{what}: {counts[name]:,}. {consequence}".rstrip())
     for stage in translator.stages:
         for text in stage.report(counts):
             _say(output, text)

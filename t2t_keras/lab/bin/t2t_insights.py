@@ -86,7 +86,7 @@ def _sentences(flags: Flags) -> list[str]:
             f"{flags.sentences_from_file or '--sentence'} is blank: expected text.", code="blank"
         )
     if num_blank := len(lines) - len(sentences):
-        print(f"{num_blank:,} blank lines were skipped.")
+        print(f"Blank lines skipped: {num_blank:,}")
     return sentences
 
 

@@ -291,8 +291,8 @@ class PlaceholderStage(LineStage):
         """See `LineStage`."""
         if counts.get("repaired"):
             yield (
-                f"{counts['repaired']:,} translations had wrong placeholders: "
-                f"{counts['placeholders_repaired']:,} placeholders were repaired."
+                f"Translations with wrong placeholders: {counts['repaired']:,}. "
+                f"Placeholders repaired: {counts['placeholders_repaired']:,}."
             )
 
 

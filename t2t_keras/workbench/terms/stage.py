@@ -219,7 +219,7 @@ class TermStage(LineStage):
         shares = ", ".join(
             f"{count:,} {kind} ({count / total:.1%})" for kind, count in kinds.items()
         )
-        yield f"{total:,} terms of the glossary: {shares}"
+        yield f"Terms of the glossary: {total:,}, {shares}"
         missing = {
             name.removeprefix(_MISSING_PREFIX): count
             for name, count in counts.items()
