@@ -15,17 +15,18 @@ from typing import Any
 
 from t2t_keras import hyperparameters
 from t2t_keras.data.problem import Score
+from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.environment import source_version
 from t2t_keras.errors import UserError, translated_errors
 from t2t_keras.io.terminal import printable
-from t2t_keras.registry import LINE_STAGE_FLAGS
 from t2t_keras.text.files import is_text
 from t2t_keras.training.checkpoint_files import identity, step_of
 from t2t_keras.training.cost import read_cost
 from t2t_keras.training.run_config import RunConfig
 
-# Decoding settings that let something besides the model affect the translations.
-_OUTSIDE_INFLUENCES = ("engine", "ensemble", "forbidden", "prefixes")
+# Entries of `Result.decode` that leave the translations to the model alone. All others, such as an
+# engine, an ensemble or the flag of a plug-in, let something else affect them.
+_OWN_SETTINGS = {*(field.name for field in dataclasses.fields(DecodeConfig)), "disturb"}
 _MAX_LEVELS = 4  # nested lists and objects in a field
 
 
@@ -105,7 +106,7 @@ class Result:
     @property
     def is_of_the_model_alone(self) -> bool:
         """Whether only the model contributed: no other model, engine or constraint on outputs."""
-        return not any(self.decode.get(name) for name in (*_OUTSIDE_INFLUENCES, *LINE_STAGE_FLAGS))
+        return not any(value for name, value in self.decode.items() if name not in _OWN_SETTINGS)
 
 
 def append_result(path: str | Path, result: Result) -> None:

@@ -88,10 +88,18 @@ def test_what_is_parsing(problem, f1, expected):
     assert dataclasses.replace(RESULT, problem=problem, f1=f1).is_parsing == expected
 
 
-@pytest.mark.parametrize("name", ["engine", "ensemble", "forbidden", "glossary", "beam_size"])
-def test_what_else_had_a_part_in_a_score(name):
-    result = dataclasses.replace(RESULT, decode={name: "any"})
-    assert result.is_of_the_model_alone == (name == "beam_size")
+@pytest.mark.parametrize(
+    ("decode", "expected"),
+    [
+        ({"beam_size": 4, "disturb": "upper", "ensemble": [], "forbidden": ""}, True),
+        ({"engine": "ctranslate2"}, False),
+        ({"ensemble": ["other"]}, False),
+        ({"forbidden": "words.txt"}, False),
+        ({"flag_of_a_plug_in_that_is_not_here": "file"}, False),
+    ],
+)
+def test_what_else_had_a_part_in_a_score(decode, expected):
+    assert dataclasses.replace(RESULT, decode=decode).is_of_the_model_alone == expected
 
 
 def test_several_writers_append_whole_lines(tmp_path, capsys):
