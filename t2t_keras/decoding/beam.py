@@ -81,7 +81,7 @@ class BeamSearch:
         beam_size, vocab_size = self.beam_size, logits.shape[-1]
         # Excluded symbols keep their share of the probability.
         normaliser = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)  # [B, K, 1]
-        allowed_logits = self.constraints.mask_forbidden(logits, state.live_ids, index)
+        allowed_logits = self.constraints.mask(logits, state.live_ids, index, limits)
         # A hypothesis contributes at most 2K symbols, besides padding and the end of sentence.
         width = min(2 * beam_size + 2, vocab_size)
         best_logits, ids = top_symbols(allowed_logits, width)  # [B, K, width]
@@ -228,7 +228,7 @@ class Sampling:
     ) -> tf.Tensor:
         """Draws a symbol for each hypothesis, int32 [B, K]."""
         vocab_size = logits.shape[-1]
-        allowed_logits = self.constraints.mask_forbidden(logits, state.live_ids, index)
+        allowed_logits = self.constraints.mask(logits, state.live_ids, index, limits)
         is_excluded = self.constraints.is_excluded(tf.range(vocab_size), index)
         allowed_logits = tf.where(is_excluded, IMPOSSIBLE, allowed_logits)
         quantile = self._uniform(limits.line_ids, index)[:, :, None]

@@ -5,13 +5,17 @@ import collections
 import concurrent.futures
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from t2t_keras.decoding.config import DecodeConfig, length_penalty
 from t2t_keras.environment import usable_cores
+from t2t_keras.errors import UserError
 from t2t_keras.special_ids import PADDING_ID
+
+if TYPE_CHECKING:
+    from t2t_keras.decoding.search import Grammar
 
 Ids = Sequence[np.ndarray]  # int32 [length] each
 Key = TypeVar("Key")
@@ -67,6 +71,13 @@ class Engine(abc.ABC):
     def with_all_hypotheses(self) -> "Engine":
         """Returns an engine that returns the whole beam; this one if it does, or samples."""
         return self
+
+    def with_grammar(self, grammar: "Grammar") -> "Engine":
+        """Returns an engine that obeys one more grammar; raises `UserError` if it obeys none."""
+        raise UserError(
+            f"The engine {self.name} cannot restrict outputs to a grammar. Choose keras.",
+            code="not_supported",
+        )
 
     @abc.abstractmethod
     def log_probs(self, sources: Ids, targets: Ids) -> Iterator[tuple[int, np.ndarray]]:

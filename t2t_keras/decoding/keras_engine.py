@@ -32,6 +32,7 @@ from t2t_keras.decoding.search import (
     BLOCK_SIZE,
     Cache,
     Constraints,
+    Grammar,
     Hypotheses,
     Limits,
     Rule,
@@ -57,6 +58,7 @@ class KerasEngine(Engine):
       tokenizer: the vocabulary of their outputs.
       config: decoding settings.
       forbidden: words or phrases that no output may contain, see `forbidden_sequences`.
+      grammars: what decides which symbols may follow, besides.
 
     Attributes:
       search: the `Search` for outputs.
@@ -72,15 +74,17 @@ class KerasEngine(Engine):
         tokenizer: Tokenizer,
         config: DecodeConfig,
         forbidden: Sequence[str] = (),
+        grammars: Sequence[Grammar] = (),
     ):
         ensemble = self._ensemble = Ensemble(
             models if isinstance(models, Sequence) else [models],
             with_coverage=config.coverage_penalty > 0,
         )
-        constraints = Constraints(config.min_length)
+        constraints = Constraints(config.min_length, grammars=tuple(grammars))
         if forbidden:
             sequences = forbidden_sequences(forbidden, tokenizer)
-            constraints = Constraints(config.min_length, sequences, word_boundaries(tokenizer))
+            boundaries = word_boundaries(tokenizer)
+            constraints = Constraints(config.min_length, sequences, boundaries, tuple(grammars))
         self.models = ensemble.models
         self.batches_at_once = batches_at_once(config, bool(tf.config.get_visible_devices("GPU")))
         self.config = config
@@ -95,9 +99,9 @@ class KerasEngine(Engine):
         self._next_logits = pair_graph(ensemble.next_logits)
         self._cross_attention = pair_graph(ensemble.cross_attention)
         self._attention = pair_graph(ensemble.attention)
-        all_hypotheses = dataclasses.replace(config, return_beams=True)
-        self._make_all_hypotheses = functools.partial(
-            KerasEngine, self.models, tokenizer, all_hypotheses, forbidden
+        self._grammars = constraints.grammars
+        self._make_similar = functools.partial(
+            KerasEngine, self.models, tokenizer, forbidden=forbidden
         )
         self._all_hypotheses: KerasEngine | None = None
         self._all_hypotheses_lock = threading.Lock()
@@ -107,8 +111,14 @@ class KerasEngine(Engine):
         if self.config.returns_all:
             return self
         with self._all_hypotheses_lock:
-            self._all_hypotheses = self._all_hypotheses or self._make_all_hypotheses()
+            if not self._all_hypotheses:
+                config = dataclasses.replace(self.config, return_beams=True)
+                self._all_hypotheses = self._make_similar(config, grammars=self._grammars)
             return self._all_hypotheses
+
+    def with_grammar(self, grammar: Grammar) -> "KerasEngine":
+        """See `Engine`."""
+        return self._make_similar(self.config, grammars=(*self._grammars, grammar))
 
     def outputs(self, sources: Ids, prefixes: Ids, numbers: Sequence[int]) -> list[list[Output]]:
         """See `Engine`."""
@@ -284,7 +294,8 @@ class Search:
         window = self._ensemble.models[0].config.self_attention_radius  # The same in all models.
         loop = SearchLoop(self._ensemble.step, rule, BLOCK_SIZE, window, config.xla)
         cache = self._ensemble.start(source, BLOCK_SIZE, rule.beam_size)
-        return loop.run(cache, Limits(max_lengths, prefixes, numbers, coverage))
+        grammar_data = tuple(grammar.start(source) for grammar in self._constraints.grammars)
+        return loop.run(cache, Limits(max_lengths, prefixes, numbers, coverage, grammar_data))
 
 
 class BackgroundXlaSearch:

@@ -34,6 +34,23 @@ class Limits(NamedTuple):
     # float32 [B, S], coverage before the first symbol: 1 at masked positions, else 0; S = 0 without
     # a coverage penalty.
     initial_coverage: tf.Tensor
+    grammar_data: tuple = ()  # `Grammar.start` of each grammar
+
+
+class Grammar(Protocol):
+    """Restricts outputs to those of a grammar; an output that it allows can always go on."""
+
+    def start(self, source: tf.Tensor) -> Any:
+        """Returns what `mask` needs to know of sources int32 [B, S]: nested tensors [B, ...]."""
+
+    def mask(
+        self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor, limits: Limits, data: Any
+    ) -> tf.Tensor:
+        """Returns logits [B, K, V] with -inf for symbols that may not be at `index`.
+
+        `live_ids`, int32 [B, K, L], has the symbols before `index`, int32 [], then padding; `data`
+        are the rows of what `start` returned.
+        """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +63,7 @@ class Constraints:
     # forbidden only after one of `boundaries`.
     forbidden: tuple[tuple[int, ...], ...] = ()
     boundaries: tuple[int, ...] = ()  # Symbols; padding stands for the start of the output.
+    grammars: tuple[Grammar, ...] = ()
 
     def forced_ids(self, index: tf.Tensor, limits: Limits) -> tf.Tensor:
         """Returns the only symbol that is allowed at `index`, int32 [B]; -1 = any."""
@@ -60,6 +78,15 @@ class Constraints:
         """Returns whether ids are padding, or an end of sentence that is too early at `index`."""
         too_early = index < self.min_length - 1
         return (ids == PADDING_ID) | ((ids == EOS_ID) & too_early)
+
+    def mask(
+        self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor, limits: Limits
+    ) -> tf.Tensor:
+        """Returns the logits of `mask_forbidden`, with -inf also where a grammar has no symbol."""
+        logits = self.mask_forbidden(logits, live_ids, index)
+        for grammar, data in zip(self.grammars, limits.grammar_data, strict=True):
+            logits = grammar.mask(logits, live_ids, index, limits, data)
+        return logits
 
     def mask_forbidden(self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
         """Returns logits [B, K, V] with -inf for symbols that would complete a forbidden sequence.

@@ -57,6 +57,7 @@ STUBS = {
     "from_stored": ("decoding.translator.Translator", TRANSLATOR),
     "with_terms": ("workbench.terms.stage", TRANSLATOR),
     "MinimumBayesRisk": ("lab.minimum_bayes_risk", None),
+    "with_whole_trees": ("lab.whole_trees", TRANSLATOR),
     "translate_file": ("decoding.file_job", None),
     "score_file": ("decoding.file_job", None),
     "translate_interactively": ("decoding.file_job", None),

@@ -234,6 +234,7 @@ REFUSED += [
 # Flags of which one would be ignored beside the other.
 OF_A_FILE = "decode_from_file=x eval_use_test_set decode_reference=x results_file=x"
 MORE = "prefix_file=x alignment_file=x attention_file=x"
+STAGES = "glossary=x minimum_bayes_risk=x whole_trees=x"
 REFUSED += [
     (
         f"{DECODER}--{one} --{other}",
@@ -241,9 +242,9 @@ REFUSED += [
     )
     for one, excluded in {
         "decode_interactive": f"{OF_A_FILE} {MORE} decode_to_file=x score_file=x",
-        "score_file=x": f"{OF_A_FILE} {MORE} forbidden_file=x glossary=x minimum_bayes_risk=x",
+        "score_file=x": f"{OF_A_FILE} {MORE} forbidden_file=x {STAGES}",
         "eval_use_test_set": "decode_from_file=x",
-        "disturb=upper": f"decode_interactive score_file=x glossary=x minimum_bayes_risk=x {MORE}",
+        "disturb=upper": f"decode_interactive score_file=x {STAGES} {MORE}",
         "shard=1/3": "decode_reference=x disturb=upper results_file=x",
     }.items()
     for other in excluded.split(" ")

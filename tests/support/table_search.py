@@ -67,10 +67,11 @@ class Search:
     """Decodes a table of logits by a rule, compiled once for all sentences and alphas.
 
     Its attention is `attention(previous)`, [symbols, source length], where that is given.
+    Grammars read `sources`, [sentences, source length].
     """
 
-    def __init__(self, rule, vocab_size, xla=False, attention=None):
-        self.rule, self.xla = rule, xla
+    def __init__(self, rule, vocab_size, xla=False, attention=None, sources=None):
+        self.rule, self.xla, self.sources = rule, xla, sources
         self.attention = np.zeros([vocab_size, 0]) if attention is None else attention
         integers = [tf.TensorSpec([None] * rank, tf.int32) for rank in (1, 2, 1)]
         floats = [tf.TensorSpec(shape, tf.float32) for shape in ([None, None, vocab_size], [])]
@@ -101,7 +102,9 @@ class Search:
         loop = SearchLoop(
             step, dataclasses.replace(self.rule, alpha=alpha), BLOCK_SIZE, xla=self.xla
         )
-        return loop.run(cache, Limits(*limits, covered))
+        grammars = self.rule.constraints.grammars
+        data = tuple(grammar.start(tf.constant(self.sources)) for grammar in grammars)
+        return loop.run(cache, Limits(*limits, covered, data))
 
     def ids_and_scores(self, table, max_lengths, prefixes=None, numbers=None, alpha=None):
         prefixes = np.zeros([len(table), 0]) if prefixes is None else prefixes

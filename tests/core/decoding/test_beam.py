@@ -33,9 +33,9 @@ ATTENTION = np.array(
 )
 
 
-def make_search(vocab_size, beam_size, xla=False, attention=None, **options):
+def make_search(vocab_size, beam_size, xla=False, attention=None, sources=None, **options):
     rule = BeamSearch(beam_size, **{"alpha": 0.6, **options})
-    return table_search.Search(rule, vocab_size, xla, attention)
+    return table_search.Search(rule, vocab_size, xla, attention, sources)
 
 
 def expected(table, max_length, beam_size, alpha=0.6, penalty=lambda _: 0.0, rule=None):
@@ -146,6 +146,66 @@ def test_forbidden_sequences(xla):
     actual = make_search(5, 3, xla, constraints=constraints)(tables, [6] * 30)
     for sentence, table in zip(actual, tables, strict=True):
         assert_same(sentence, expected(table, 6, 3, rule=rule)[:1])
+
+
+class Sums:
+    """Lets an output end when its symbols add up to the number that is the source."""
+
+    def start(self, source):
+        return {"sum": source[:, 0]}
+
+    def mask(self, logits, live_ids, index, limits, data):
+        symbols = tf.range(logits.shape[-1])
+        missing = data["sum"][:, None] - tf.reduce_sum(live_ids, axis=2)
+        # Symbols from 2 on must be able to add up to the rest, in the places that are left.
+        rest = missing[:, :, None] - symbols
+        places = (limits.max_lengths - index - 2)[:, None, None]
+        can_go_on = (rest == 0) | ((rest >= 2) & (rest <= places * (logits.shape[-1] - 1)))
+        can_end = (symbols == EOS) & (missing == 0)[:, :, None]
+        return tf.where(tf.where(symbols > EOS, can_go_on, can_end), logits, -np.inf)
+
+
+@pytest.mark.parametrize("xla", [False, True])
+@pytest.mark.parametrize("beam_size", [1, 3, 40])
+def test_a_grammar_s_outputs_are_the_best_of_all_that_it_has(beam_size, xla):
+    vocab_size, longest = 5, 6
+    sums = np.array([2, 5, 9, 12, 20] * 6, np.int32)  # Short outputs leave before the long ones.
+    max_lengths = np.where(sums == 5, 3, longest)
+    tables = table_search.random_logits(29, len(sums), vocab_size, longest)
+    tf.config.run_functions_eagerly(not xla)
+    actual = make_search(
+        vocab_size, beam_size, xla, sources=sums[:, None], num_hypotheses=beam_size,
+        constraints=Constraints(grammars=(Sums(),)),
+    )(tables, max_lengths)  # fmt: skip
+    for sentence, table, number, longest in zip(actual, tables, sums, max_lengths, strict=True):
+        language = {
+            (*symbols, EOS)
+            for length in range(longest)
+            for symbols in itertools.product(range(2, vocab_size), repeat=length)
+            if sum(symbols) == number
+        }
+
+        def rule(before, log_probs, language=language):
+            following = {
+                output[len(before)] for output in language if output[: len(before)] == before
+            }
+            log_probs[[i for i in range(vocab_size) if i not in following]] = -np.inf
+
+        best = expected(table, longest, beam_size, rule=rule)
+        best = [hypothesis for hypothesis in best if hypothesis[1] > -np.inf]
+        assert_same(sentence, best[:beam_size])
+        if beam_size == 40:  # The search is exhaustive.
+            assert {symbols for symbols, score in sentence if score > -math.inf} == language
+
+
+def test_a_grammar_s_samples():
+    sources = np.array([[7]], np.int32)
+    rule = Sampling(300, constraints=Constraints(grammars=(Sums(),)))
+    search = table_search.Search(rule, VOCAB_SIZE, sources=sources)
+    [outputs] = search(table_search.random_logits(3, 1, VOCAB_SIZE, LONGEST) / 9, [LONGEST])
+    possible = {symbols for n in (2, 3) for symbols in itertools.product((2, 3, 4), repeat=n)}
+    expected = {(*symbols, EOS) for symbols in possible if sum(symbols) == 7}
+    assert {symbols for symbols, _ in outputs} == expected
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])

@@ -116,6 +116,41 @@ def test_what_is_not_given_and_rows_of_padding(make_model, settings):
     assert last == 1, "where there is nothing to translate, the output is its end alone"
 
 
+class Copies:
+    """Lets outputs be their sources alone, which have to be without a symbol."""
+
+    def __init__(self, without=0):
+        self.without = without
+
+    def start(self, source):
+        return (tf.pad(source, [[0, 0], [0, EXTRA_LENGTH]]),)
+
+    def mask(self, logits, live_ids, index, limits, data):
+        [source] = data
+        symbols = tf.range(VOCAB_SIZE)
+        allowed = (symbols == source[:, index, None]) & (symbols != self.without)
+        return tf.where(allowed[:, None], logits, -np.inf)
+
+
+def test_a_grammar_knows_the_sources_and_holds_for_all_hypotheses(make_model):
+    config = DecodeConfig(beam_size=2, extra_length=EXTRA_LENGTH)
+    free = Translator(make_model(), None, config).engine
+    none, numbers = [np.zeros(0, np.int32)] * len(SOURCES), range(len(SOURCES))
+    sources = [np.array(source, np.int32) for source in SOURCES]
+    engine = free.with_grammar(Copies())
+    for searching in (engine, engine.with_all_hypotheses()):
+        for source, outputs in zip(SOURCES, searching.outputs(sources, none, numbers), strict=True):
+            assert [np.trim_zeros(output.ids).tolist() for output in outputs] == [source]
+    free_outputs = free.outputs(sources, none, numbers)
+    assert [np.trim_zeros(output.ids).tolist() for [output] in free_outputs] != SOURCES
+    # A second one holds besides: the sources that it does not allow have no output.
+    both = engine.with_grammar(Copies(without=4))
+    [[output]] = both.outputs(sources[1:2], none[:1], [0])
+    assert np.trim_zeros(output.ids).tolist() == SOURCES[1]
+    with refused("not_finite"):
+        both.outputs(sources[2:], none[:1], [0])
+
+
 @pytest.mark.parametrize("source_ends", [[False], [True, False]])
 def test_coverage_is_the_attention_to_the_source(make_model, source_ends):
     """What a step reports is the mean over layers and heads of the whole models' attention."""

@@ -1,0 +1,101 @@
+"""The grammar of trees for the search: brackets that match, and a tag for each word."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from t2t_keras.decoding.search import IMPOSSIBLE, Limits
+from t2t_keras.parsing.trees import is_tag, symbols_among, words_of
+from t2t_keras.special_ids import EOS_ID, SPACE
+from t2t_keras.text.tokenizer import Tokenizer
+
+
+class TreeGrammar:
+    """Lets the search write whole trees over the words of a sentence (a `search.Grammar`).
+
+    Only the innermost open constituent can be closed, and not before it has a word. The output has
+    as many tags as the sentence has words, and ends when they are written and all constituents are
+    closed. A constituent can be opened only if all that must follow still fits into the maximum
+    length; if that is below the number of words, it cuts the tree.
+
+    A prefix is not checked: what follows it closes what it has opened.
+
+    Args:
+      tokenizer: the vocabulary, with brackets and tags as pieces.
+      lexicon: the tags that a word can have; other words, and words without one of the
+        vocabulary's tags, can have all.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, lexicon: Mapping[str, Collection[str]] | None = None):
+        vocabulary = tokenizer.vocabulary()
+        # A symbol that does not follow a space continues a word.
+        symbols = {s for s in symbols_among(vocabulary) if SPACE + s in vocabulary}
+        tags = sorted(filter(is_tag, symbols))
+        labels = sorted(s[1:] for s in symbols.difference(tags) if f"/{s[1:]})" in symbols)
+        self._tokenizer, self._num_tags, self._num_labels = tokenizer, len(tags), len(labels)
+        self._lexicon = {
+            word: row
+            for word, word_tags in (lexicon or {}).items()
+            if (row := np.array([tag[1:-1] in word_tags for tag in tags])).any()
+        }
+        # What a symbol is: a tag, the end of a label's constituent, an opening bracket, the end of
+        # the sentence, or nothing that may follow.
+        names = [*tags, *(f"/{label})" for label in labels)]
+        opening, end, nothing = range(len(names), len(names) + 3)
+        size = tokenizer.vocab_size
+        self._kinds = np.full(size, nothing, np.int32)
+        self._depth_changes, self._labels = np.zeros([2, size], np.int32)
+        for kind, name in enumerate(names):
+            self._kinds[vocabulary[SPACE + name]] = kind
+        for label, name in enumerate(labels):
+            opening_id, closing_id = vocabulary[f"{SPACE}({name}"], vocabulary[f"{SPACE}/{name})"]
+            self._kinds[opening_id], self._labels[opening_id] = opening, label
+            self._depth_changes[[opening_id, closing_id]] = 1, -1
+        self._kinds[EOS_ID] = end
+
+    def start(self, source: tf.Tensor) -> tf.Tensor:
+        """Returns which tags each word can have, bool [B, S, tags]; none after the last word."""
+        tags = tf.numpy_function(self._word_tags, [source], tf.bool)
+        return tf.ensure_shape(tags, [None, None, self._num_tags])
+
+    def _word_tags(self, source: np.ndarray) -> np.ndarray:
+        word_tags = np.zeros([*source.shape, self._num_tags], bool)
+        for row, line in zip(word_tags, self._tokenizer.source.decode(source), strict=True):
+            for number, word in enumerate(words_of(line)):
+                row[number] = self._lexicon.get(word, True)
+        return word_tags
+
+    def mask(
+        self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor, limits: Limits, data: Any
+    ) -> tf.Tensor:
+        """Returns logits [B, K, V] with -inf for symbols that may not be at `index`."""
+        changes = tf.gather(self._depth_changes, live_ids)  # [B, K, L]
+        depths = tf.cumsum(changes, axis=2)
+        depth = depths[:, :, -1]  # [B, K], as padding changes nothing
+        written = tf.math.count_nonzero(
+            tf.gather(self._kinds, live_ids) < self._num_tags, axis=2, dtype=tf.int32
+        )
+        num_words = tf.math.count_nonzero(tf.reduce_any(data, axis=2), axis=1, dtype=tf.int32)
+        missing = num_words[:, None] - written
+        # The innermost open constituent is the last one that led to this depth.
+        positions = tf.range(tf.shape(live_ids)[2])
+        openings = tf.where((changes > 0) & (depths == depth[:, :, None]), positions, 0)
+        opening = tf.reduce_max(openings, axis=2, keepdims=True)
+        label = tf.gather(self._labels, tf.gather(live_ids, opening, batch_dims=2))
+        is_empty = tf.gather(changes, tf.maximum(index - 1, 0), axis=2) > 0
+        may_close = (depth > 0) & ~(is_empty & (missing > 0))
+        # At least these must follow a new constituent: tags, closing brackets, the end.
+        needed = missing + depth + 2
+        may_open = (missing > 0) & (needed < limits.max_lengths[:, None] - index)
+        may_end = (missing <= 0) & (depth <= 0)
+
+        word = tf.minimum(written, tf.shape(data)[1] - 1)
+        allowed_tags = tf.gather(data, word, batch_dims=1) & (missing > 0)[:, :, None]
+        allowed_ends = tf.one_hot(label[:, :, 0], self._num_labels, True, False, dtype=tf.bool)
+        others = tf.stack([may_open, may_end, tf.zeros_like(may_end)], axis=2)
+        allowed_kinds = tf.concat(
+            [allowed_tags, allowed_ends & may_close[:, :, None], others], axis=2
+        )
+        return tf.where(tf.gather(allowed_kinds, self._kinds, axis=2), logits, IMPOSSIBLE)
