@@ -11,6 +11,9 @@ from t2t_keras.parsing.trees import is_tag, symbols_among, words_of
 from t2t_keras.special_ids import EOS_ID, SPACE
 from t2t_keras.text.tokenizer import Tokenizer
 
+# As many constituents begin at one word in CRAFT's training trees (experiments/parsing).
+MAX_OPENINGS = 8
+
 
 class TreeGrammar:
     """Lets the search write whole trees over the words of a sentence (a `search.Grammar`).
@@ -18,7 +21,8 @@ class TreeGrammar:
     Only the innermost open constituent can be closed, and not before it has a word. The output has
     as many tags as the sentence has words, and ends when they are written and all constituents are
     closed. A constituent can be opened only if all that must follow still fits into the maximum
-    length; if that is below the number of words, it cuts the tree.
+    length; if that is below the number of words, it cuts the tree. A model that must write more
+    tags than it would opens constituents without end instead, so few can begin at one word.
 
     A prefix is not checked: what follows it closes what it has opened.
 
@@ -26,9 +30,16 @@ class TreeGrammar:
       tokenizer: the vocabulary, with brackets and tags as pieces.
       lexicon: the tags that a word can have; other words, and words without one of the
         vocabulary's tags, can have all.
+      max_openings: maximum number of opening brackets in a row.
     """
 
-    def __init__(self, tokenizer: Tokenizer, lexicon: Mapping[str, Collection[str]] | None = None):
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        lexicon: Mapping[str, Collection[str]] | None = None,
+        max_openings: int = MAX_OPENINGS,
+    ):
+        self._max_openings = max_openings
         vocabulary = tokenizer.vocabulary()
         # A symbol that does not follow a space continues a word.
         symbols = {s for s in symbols_among(vocabulary) if SPACE + s in vocabulary}
@@ -84,11 +95,13 @@ class TreeGrammar:
         openings = tf.where((changes > 0) & (depths == depth[:, :, None]), positions, 0)
         opening = tf.reduce_max(openings, axis=2, keepdims=True)
         label = tf.gather(self._labels, tf.gather(live_ids, opening, batch_dims=2))
-        is_empty = tf.gather(changes, tf.maximum(index - 1, 0), axis=2) > 0
-        may_close = (depth > 0) & ~(is_empty & (missing > 0))
+        last_other = tf.where((changes <= 0) & (positions < index), positions, -1)
+        openings_before = index - 1 - tf.reduce_max(last_other, axis=2)  # In a row.
+        may_close = (depth > 0) & ((openings_before == 0) | (missing <= 0))
         # At least these must follow a new constituent: tags, closing brackets, the end.
         needed = missing + depth + 2
         may_open = (missing > 0) & (needed < limits.max_lengths[:, None] - index)
+        may_open &= openings_before < self._max_openings
         may_end = (missing <= 0) & (depth <= 0)
 
         word = tf.minimum(written, tf.shape(data)[1] - 1)

@@ -30,9 +30,11 @@ from t2t_keras.text.tokenizer import SentencePieceTokenizer
 END = "</s>"
 
 
-def is_tree(output, num_words, lexicon=None):
+def is_tree(output, num_words, lexicon=None, max_openings=8):
     """Whether symbols close what they open, nothing empty, and have the words' tags in order."""
     open_labels, tags, previous = [], [], ""
+    if "o" * (max_openings + 1) in "".join("o" if s[-1] != ")" else "-" for s in output):
+        return False
     for symbol in output:
         if symbol.startswith("/"):
             if not open_labels or open_labels.pop() != symbol[1:-1] or previous == "open":
@@ -48,13 +50,13 @@ def is_tree(output, num_words, lexicon=None):
     return not open_labels and len(tags) == num_words and tags_fit
 
 
-def trees_over(alphabet, num_words, max_length, lexicon=None):
+def trees_over(alphabet, num_words, max_length, max_openings=8):
     """All trees of at most `max_length` symbols, the end included."""
     return {
         (*output, END)
         for length in range(max_length)
         for output in itertools.product(alphabet, repeat=length)
-        if is_tree(output, num_words, lexicon)
+        if is_tree(output, num_words, max_openings=max_openings)
     }
 
 
@@ -92,18 +94,20 @@ def allowed_after(grammar, pieces, prefixes, num_words, max_length):
 
 
 @pytest.mark.parametrize(
-    ("alphabet", "num_words", "max_length"),
+    ("alphabet", "num_words", "max_length", "max_openings"),
     [
-        (("(A", "/A)", "(B", "/B)", "(x)"), 1, 7),
-        (("(A", "/A)", "(B", "/B)", "(x)"), 2, 8),
-        (("(A", "/A)", "(x)", "(y)"), 3, 8),
-        (("(x)", "(y)"), 3, 4),
+        (("(A", "/A)", "(B", "/B)", "(x)"), 1, 7, 8),
+        (("(A", "/A)", "(B", "/B)", "(x)"), 2, 8, 8),
+        (("(A", "/A)", "(x)", "(y)"), 3, 8, 8),
+        (("(A", "/A)", "(x)"), 2, 9, 1),
+        (("(A", "/A)", "(x)"), 2, 9, 2),
+        (("(x)", "(y)"), 3, 4, 8),
     ],
 )
-def test_what_may_follow_is_what_some_tree_has(alphabet, num_words, max_length):
+def test_what_may_follow_is_what_some_tree_has(alphabet, num_words, max_length, max_openings):
     pieces = Pieces(*alphabet)
-    language = trees_over(alphabet, num_words, max_length)
-    grammar = TreeGrammar(pieces)
+    language = trees_over(alphabet, num_words, max_length, max_openings)
+    grammar = TreeGrammar(pieces, max_openings=max_openings)
     for length in range(max_length):
         following = {}
         for output in language:
