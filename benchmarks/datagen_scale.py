@@ -3,23 +3,16 @@
     python benchmarks/datagen_scale.py --text=../shared/data --pairs=1500000,4500000
     python benchmarks/datagen_scale.py --text=../shared/data --pairs=600000
         --corpora=europarl/europarl20k [--vocab_kind=unigram]
-    python benchmarks/datagen_scale.py --text=../shared/data --pairs=4500000
-        --beam_runner=DirectRunner
 
 The text repeats some EN-DE corpora in random order: it measures load, not quality. The vocabulary
 is learned once, from the largest corpus; then each corpus is encoded with it, with and without the
 filter of duplicates, and the time for 36 million pairs is extrapolated. Each run has its own
 process, to measure its own peak of memory. Batches are planned, split over 8 replicas, read and
 padded as in training, in one thread.
-
-With --beam_runner, worker processes and Apache Beam both generate the data of the largest corpus;
-the two results are compared byte for byte.
 """
 
 import collections
 import contextlib
-import filecmp
-import functools
 import itertools
 import multiprocessing
 import random
@@ -28,7 +21,6 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from absl import app, flags
@@ -47,8 +39,6 @@ _VOCAB_SIZE = flags.DEFINE_integer("vocab_size", 37_000, "Size of the vocabulary
 _VOCAB_LINES = flags.DEFINE_integer("vocab_lines", 1_000_000, "Lines per side to learn from.")
 _VOCAB_KIND = flags.DEFINE_string("vocab_kind", "bpe", "Kind of the vocabulary.")
 _WORKERS = flags.DEFINE_integer("num_workers", usable_cores(), "Number of worker processes.")
-_BEAM_RUNNER = flags.DEFINE_string("beam_runner", "", "Runner of Apache Beam to compare with.")
-_BEAM_OPTIONS = flags.DEFINE_list("beam_pipeline_options", [], "Options of the runner.")
 _FOLDER = flags.DEFINE_string("folder", "", "Folder to work in and to leave the data in.")
 _CORPORA = flags.DEFINE_list(
     "corpora",
@@ -68,32 +58,25 @@ def main(_) -> None:
     with contextlib.ExitStack() as stack:
         folder = Path(_FOLDER.value or stack.enter_context(tempfile.TemporaryDirectory()))
         sizes = sorted(map(int, _PAIRS.value))
-        megabytes = [_assemble(folder, pairs) for pairs in sizes]
+        megabytes = [assemble(folder, pairs) for pairs in sizes]
         config = f"vocab_size={_VOCAB_SIZE.value},vocab_lines={_VOCAB_LINES.value}"
 
-        def run_alone(pairs: int, config: str, beam: bool = False) -> _Run:
-            runner = _BEAM_RUNNER.value if beam else ""
-            options = runner, _BEAM_OPTIONS.value
-            return in_own_process(_run, folder, pairs, config, _WORKERS.value, *options)
+        def run(pairs: int, config: str) -> _Run:
+            return in_own_process(run_datagen, folder, pairs, config, _WORKERS.value)
 
-        run = run_alone(sizes[-1], f"{config},vocab_kind={_VOCAB_KIND.value}")
-        print(
-            f"vocabulary of {sizes[-1]:,} pairs: {run.learning:.0f} s; peak memory "
-            f"{run.main:,.0f} MB, a worker {run.worker:,.0f} MB"
-        )
+        first = run(sizes[-1], f"{config},vocab_kind={_VOCAB_KIND.value}")
+        memory = f"peak memory {first.main:,.0f} MB, a worker {first.worker:,.0f} MB"
+        print(f"vocabulary of {sizes[-1]:,} pairs: {first.learning:.0f} s; {memory}")
         path = folder / "data" / "parallel_text" / "vocab.model"
         config = f"vocab_file={shutil.copy(path, folder / 'vocab.model')}"
-        if _BEAM_RUNNER.value:
-            _compare(folder, functools.partial(run_alone, sizes[-1]), config)
-            return
         for filters in ("duplicates", ""):  # Unfiltered data is last, and stays in the folder.
-            runs = [run_alone(pairs, f"filters={filters},{config}") for pairs in sizes]
+            runs = [run(pairs, f"filters={filters},{config}") for pairs in sizes]
             print(f"\n{filters or 'no filter'}, {_WORKERS.value} workers:")
             _report(sizes, megabytes, runs)
         _read_batches(folder / "data" / "parallel_text")
 
 
-def _assemble(folder: Path, count: int) -> float:
+def assemble(folder: Path, count: int) -> float:
     """Writes `count` training pairs, and dev files; returns the pairs' megabytes."""
     pairs = []
     for corpus in _CORPORA.value:
@@ -112,9 +95,8 @@ def _assemble(folder: Path, count: int) -> float:
     return megabytes
 
 
-def _run(
-    folder: Path, pairs: int, config: str, num_workers: int, runner: str, options: list[str]
-) -> _Run:
+def run_datagen(folder: Path, pairs: int, config: str, num_workers: int, **beam) -> _Run:
+    """Makes the data of a corpus, with Apache Beam if options for it are set."""
     peaks: dict[int, int] = {0: 0}
 
     def watch() -> None:
@@ -128,37 +110,15 @@ def _run(
     threading.Thread(target=watch, daemon=True).start()
     config = f"source_language=en,target_language=de,train={pairs},{config}"
     started = time.time()
-    data = folder / ("beam" if runner else "data")
-    beam = dict(beam_runner=runner, beam_pipeline_options=options)
+    data = folder / ("beam" if beam else "data")
     generate(make_problem("parallel_text", config), data, folder, num_workers, **beam)
     ended = time.time()
     learned = (data / "parallel_text" / "vocab.model").stat().st_mtime
     # The direct runner works in this process.
-    who = resource.RUSAGE_SELF if runner else resource.RUSAGE_CHILDREN
+    who = resource.RUSAGE_SELF if beam else resource.RUSAGE_CHILDREN
     used = resource.getrusage(who)
     memory = (size / (1 << 20) for size in (peak_bytes(), max(peaks.values())))
     return _Run(learned - started, ended - learned, used.ru_utime + used.ru_stime, *memory)
-
-
-def _compare(folder: Path, run_alone: Callable[..., _Run], config: str) -> None:
-    """Makes data with workers and with Beam, and prints which files differ."""
-    for filters in ("duplicates", ""):
-        settings = f"filters={filters},{config}"
-        local, beam = run_alone(settings), run_alone(settings, beam=True)
-        one, other = (folder / name / "parallel_text" for name in ("data", "beam"))
-        names = sorted({path.name for side in (one, other) for path in side.iterdir()} - {".lock"})
-        _, different, missing = filecmp.cmpfiles(one, other, names, shallow=False)
-        size = sum((one / name).stat().st_size for name in names if (one / name).exists())
-        print(
-            f"{filters or 'no filter'}: {len(names):,} files, {size / 1e6:,.0f} MB; "
-            f"{len(different)} differ, {len(missing)} are missing on a side. "
-            f"{_WORKERS.value} workers: {local.encoding:.0f} s, {local.busy:.0f} s of processor; "
-            f"{_BEAM_RUNNER.value}: {beam.encoding:.0f} s, {beam.busy:.0f} s of processor, peak "
-            f"memory {beam.main:,.0f} MB",
-            flush=True,
-        )
-        if different or missing:
-            raise SystemExit(f"Not equal: {', '.join([*different, *missing])}")
 
 
 def _report(sizes: list[int], megabytes: list[float], runs: list[_Run]) -> None:
@@ -166,13 +126,12 @@ def _report(sizes: list[int], megabytes: list[float], runs: list[_Run]) -> None:
     print("| pairs | s | pairs/s | MB/s | pairs per worker's processor s | peak MB | a worker's |")
     print("|---|---|---|---|---|---|---|")
     for pairs, size, run in zip(sizes, megabytes, runs, strict=True):
-        print(
-            f"| {pairs:,} | {run.encoding:.0f} | {pairs / run.encoding:,.0f} "
-            f"| {size / run.encoding:.1f} | {pairs / max(run.busy, 1):,.0f} | {run.main:,.0f} "
-            f"| {run.worker:,.0f} |"
-        )
-    minutes = _PAPER_PAIRS * runs[-1].encoding / sizes[-1] / 60
-    print(f"{_PAPER_PAIRS:,} pairs: {minutes:.0f} min, extrapolated")
+        seconds, speed = run.encoding, pairs / run.encoding
+        columns = [f"{seconds:.0f}", f"{speed:,.0f}", f"{size / seconds:.1f}"]
+        numbers = pairs / max(run.busy, 1), run.main, run.worker
+        columns += [f"{number:,.0f}" for number in numbers]
+        print(f"| {pairs:,} | {' | '.join(columns)} |")
+    print(f"{_PAPER_PAIRS:,} pairs: {_PAPER_PAIRS / speed / 60:.0f} min, extrapolated")
     if len(sizes) > 1:
         growth = (runs[-1].main - runs[0].main) / (sizes[-1] - sizes[0])
         peak = runs[-1].main + growth * (_PAPER_PAIRS - sizes[-1])
@@ -196,10 +155,8 @@ def _read_batches(directory: Path) -> None:
             for arrays in (make_batch(store, rows) for rows in part):
                 tokens += int((arrays.source != 0).sum()) + arrays.target_tokens
     busy = time.process_time() - busy
-    print(
-        f"{tokens / seconds:,.0f} source and target tokens/s in {step:,} steps; "
-        f"{tokens / busy:,.0f} for each second of processor time"
-    )
+    print(f"{tokens / seconds:,.0f} source and target tokens/s in {step:,} steps")
+    print(f"{tokens / busy:,.0f} for each second of processor time")
 
 
 if __name__ == "__main__":

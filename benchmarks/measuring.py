@@ -38,9 +38,8 @@ def seconds_in_turns(
 
 def median_seconds(ways: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Returns the median of `seconds_in_turns` for each way."""
-    return {
-        name: statistics.median(times) for name, times in seconds_in_turns(ways, rounds).items()
-    }
+    seconds = seconds_in_turns(ways, rounds)
+    return {name: statistics.median(times) for name, times in seconds.items()}
 
 
 def in_own_process(function: Callable, *arguments) -> Any:
@@ -91,11 +90,10 @@ def print_operators(run: Callable[[], object], rows: int, steps: int = 1) -> Non
                 calls[kind] += 1
                 milliseconds[kind] += event.duration_ps / 1e9
     print("\n| operator | calls | ms |\n|---|---|---|")
-    for kind, _ in milliseconds.most_common(rows):
-        print(
-            f"| {kind} | {calls.pop(kind) / steps:,.0f} | {milliseconds.pop(kind) / steps:,.2f} |"
-        )
-    print(f"| others | {calls.total() / steps:,.0f} | {milliseconds.total() / steps:,.2f} |")
+    named = [(kind, calls.pop(kind), ms) for kind, ms in milliseconds.most_common(rows)]
+    others = milliseconds.total() - sum(ms for *_, ms in named)
+    for kind, count, ms in [*named, ("others", calls.total(), others)]:
+        print(f"| {kind} | {count / steps:,.0f} | {ms / steps:,.2f} |")
 
 
 class ModelFlags:

@@ -96,9 +96,8 @@ def run(target, operators, known_outcomes, options):
         path, key, operator, source = running.pop(process)
         code = os.waitstatus_to_exitcode(status)
         known_outcomes[key] = {0: "survived", -signal.SIGALRM: "timed out"}.get(code, "killed")
-        seconds_used = round(usage.ru_utime + usage.ru_stime, 1)
-        outcome = known_outcomes[key]
-        entry = dict(key=key, outcome=outcome, path=str(path), processor_seconds=seconds_used)
+        entry = dict(key=key, outcome=known_outcomes[key], path=str(path))
+        entry["processor_seconds"] = round(usage.ru_utime + usage.ru_stime, 1)
         with RESULTS.open("a", encoding="utf-8") as file:
             print(json.dumps(entry), file=file)
         print(".", end="", flush=True)
@@ -139,9 +138,8 @@ def main():
     counts = [run(target, settings["operators"], known_outcomes, options) for target in targets]
     outcomes = sum(counts, collections.Counter())
     score = 100 * (1 - outcomes["survived"] / max(outcomes.total(), 1))
-    print(
-        f"\n{score:.1f} % of {outcomes.total()} mutants killed ({outcomes['timed out']} by time)."
-    )
+    timed_out = outcomes["timed out"]
+    print(f"\n{score:.1f} % of {outcomes.total()} mutants killed ({timed_out} by time).")
     sys.exit(score < settings["minimum_score"])
 
 

@@ -39,10 +39,9 @@ def prose(source: str) -> str:
             continue
         # A docstring has its own lines; other strings are one paragraph.
         is_docstring = text.count("\n") == node.end_lineno - node.lineno
-        for number, line in enumerate(
-            text.split("\n") if is_docstring else [" ".join(text.split())]
-        ):
-            lines[node.lineno - 1 + number] += f" {line.strip()}"
+        paragraph = text.split("\n") if is_docstring else [" ".join(text.split())]
+        for number, line in enumerate(paragraph, node.lineno - 1):
+            lines[number] += f" {line.strip()}"
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT and not _DIRECTIVE.match(token.string):
             lines[token.start[0] - 1] += f" {token.string.lstrip('# ')}"

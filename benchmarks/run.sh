@@ -16,7 +16,7 @@ python benchmarks/datagen_scale.py --text="${TEXT:-../shared/data}" --pairs=1500
 python benchmarks/peak_memory.py --lines=2000,20000,200000
 
 peers=pytorch,transformers,fairseq,joeynmt,opennmt_tf,keras_hub,keras_hub:xla
-peers=${PEERS:-$peers,ctranslate2,ctranslate2:int8}
+peers=${PEERS:-$peers,ctranslate2,ctranslate2:int8,marian,marian:int8}
 compare() { # compare <size> <mode> <toolkits>...: each takes its turn
     local toolkits=$(IFS=,; echo "$peers,${*:3}")
     python benchmarks/peers/run.py --size="$1" --mode="$2" --rounds="${ROUNDS:-3}" \

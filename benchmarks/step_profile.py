@@ -21,13 +21,7 @@ next process reuses what XLA has compiled.
 import time
 
 from absl import app, flags
-from measuring import (
-    ModelFlags,
-    median_seconds,
-    new_step,
-    print_operators,
-    random_translator,
-)
+from measuring import ModelFlags, median_seconds, new_step, print_operators, random_translator
 
 _MODEL = ModelFlags()
 _DECODE = flags.DEFINE_boolean("decode", False, "Profile a step of the search.")
@@ -68,17 +62,13 @@ def _profile_training() -> None:
     if backend == "tensorflow" and not step.gpus:
         products = [product for count, shape in shapes for product in [_product_of(*shape)] * count]
         ways["its matrix products alone"] = lambda: [product() for product in products]
-    print(
-        f"{hparams.set_name}, {hparams.compute_dtype}, {backend}{', XLA' * _XLA.value}, "
-        f"{hardware_name(step.gpus)}\n\n| what | ms | target tokens/s | GFLOP/s | of the peak |\n"
-        "|---|---|---|---|---|"
-    )
+    title = f"{hparams.set_name}, {hparams.compute_dtype}, {backend}{', XLA' * _XLA.value}"
+    print(f"{title}, {hardware_name(step.gpus)}\n")
+    print("| what | ms | target tokens/s | GFLOP/s | of the peak |\n|---|---|---|---|---|")
     for name, seconds in median_seconds(ways, _ROUNDS.value).items():
-        share = f"{operations / seconds / 1e12 / _PEAK.value:.1%}" if _PEAK.value else ""
-        print(
-            f"| {name} | {seconds * 1e3:,.0f} | {ids.size / seconds:,.0f} "
-            f"| {operations / seconds / 1e9:,.0f} | {share} |"
-        )
+        tokens, gflops = ids.size / seconds, operations / seconds / 1e9
+        share = f"{gflops / 1e3 / _PEAK.value:.1%}" if _PEAK.value else ""
+        print(f"| {name} | {seconds * 1e3:,.0f} | {tokens:,.0f} | {gflops:,.0f} | {share} |")
     if len(ways) > 1:
         print_operators(whole_step, _ROWS.value)
 
@@ -88,17 +78,9 @@ def _profile_decoding() -> None:
 
     enable_compile_cache()
     hparams, source = _MODEL.hparams(), _source()
-    limits = dict(min_length=_STEPS, max_length=_STEPS)
-    translator = random_translator(
-        hparams,
-        _MODEL.vocab_size,
-        hparams.compute_dtype,
-        beam_size=_BEAM_SIZE,
-        xla=_XLA.value,
-        batches_at_once=1,
-        **limits,
-    )
-    search = translator.search
+    settings = dict(beam_size=_BEAM_SIZE, min_length=_STEPS, max_length=_STEPS, batches_at_once=1)
+    dtype, settings["xla"] = hparams.compute_dtype, _XLA.value
+    search = random_translator(hparams, _MODEL.vocab_size, dtype, **settings).search
     search.graph.get_concrete_function()
     start = time.perf_counter()
     search(source).ids.numpy()

@@ -34,9 +34,10 @@ _REQUIREMENTS = {
     # Later versions of pip refuse omegaconf 2.0, which fairseq needs.
     "fairseq": ["pip<24.1", f"{_TORCH} numpy<1.24 fairseq==0.12.2"],
     "joeynmt": [f"{_TORCH} joeynmt==2.3.0 importlib_metadata"],
+    "marian": ["pymarian==1.12.42 numpy"],
 }
 _ENVIRONMENTS = dict(pytorch="torch", transformers="torch", ctranslate2="torch", keras_hub="keras")
-_TRAIN_ONLY, _DECODE_ONLY = ("joeynmt", "keras_hub", "pytorch"), ("ctranslate2",)
+_TRAIN_ONLY, _DECODE_ONLY = ("joeynmt", "keras_hub", "pytorch"), ("ctranslate2", "marian:int8")
 _SETTINGS = {
     # glibc returns the memory of large tensors at once; keeping it made PyTorch 1.4 times as fast.
     "MALLOC_MMAP_MAX_": "0",
@@ -55,7 +56,7 @@ def main(_) -> None:
         name = toolkit.split(":")[0]
         if not (_HERE / f"with_{name}.py").exists():
             raise app.UsageError(f"There is no toolkit '{name}'. README.md lists them.")
-        if name not in excluded:
+        if name not in excluded and toolkit not in excluded:
             results[toolkit] = []
     for _ in range(_ROUNDS.value):
         for toolkit in [*results]:

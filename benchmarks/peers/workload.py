@@ -9,7 +9,7 @@ import os
 import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ DROPOUT, LABEL_SMOOTHING = 0.1, 0.1
 LEARNING_RATE, BETA_1, BETA_2, EPSILON = 1e-4, 0.9, 0.98, 1e-9
 # Outputs have the same length whatever the random weights are.
 BEAM_SIZE, ALPHA, OUTPUT_LENGTH = 4, 0.6, 50
+PASSES = 5  # over the batches in training; the first is the warm-up
 # Batches are padded to these lengths, in training on both sides: a compiler sees four shapes.
 _LENGTHS = (12, 16, 20, 28)
 
@@ -54,19 +55,31 @@ def arguments(*options: str) -> argparse.Namespace:
 
 def time_training(size: Size, step: Callable[[np.ndarray, np.ndarray, np.ndarray], float]) -> None:
     """Times a step, which takes source, decoder input and target and returns the mean loss."""
-    generator, batches, seconds = random.Random(0), [], []
+
+    def updates(*batch: np.ndarray) -> Iterator[tuple[float, float]]:
+        while True:
+            start = time.perf_counter()
+            loss = step(*batch)
+            yield time.perf_counter() - start, loss
+
+    time_updates(size, updates)
+
+
+def time_updates(size: Size, updates: Callable[..., Iterator[tuple[float, float]]]) -> None:
+    """Times updates: an iterator, of each batch, over their seconds and mean losses."""
+    generator, batches = random.Random(0), []
     for length in _LENGTHS:
         source, target = (_draw(generator, size, size.batch_tokens // length, length) for _ in "st")
         target_input = np.insert(np.where(target == EOS, PADDING, target)[:, :-1], 0, BOS, 1)
         batches.append((source, target_input, target))
-    for _ in range(5):
-        start = time.perf_counter()
-        losses = [step(*batch) for batch in batches]
-        seconds.append(time.perf_counter() - start)
-    median = statistics.median(seconds[1:])
+    iterators = [updates(*batch) for batch in batches]
+    passes = np.array([[next(iterator) for iterator in iterators] for _ in range(PASSES)])
+    warm_up, *seconds = passes[:, :, 0].sum(1).tolist()
+    median = statistics.median(seconds)
     tokens = sum(np.count_nonzero(target) for _, _, target in batches)
     gflop = sum(_gflop(size, source, target) for source, _, target in batches)
-    _print_result(tokens / median, seconds[0], gflops=gflop / median, losses=losses)
+    losses = passes[-1, :, 1].tolist()
+    _print_result(tokens / median, warm_up, gflops=gflop / median, losses=losses)
 
 
 def time_decoding(
