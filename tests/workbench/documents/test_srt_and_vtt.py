@@ -70,6 +70,7 @@ def test_a_pause_or_an_end_of_a_sentence_separates(written):
         ("00:00:04,000", "00:00:05,000", "We sail", "at dawn", True),
         ("00:00:04,000", "00:00:05,001", "We sail", "at dawn", False),
         ("00:00:04,1", "00:00:05,05", "We sail", "at dawn", True),
+        ("00:00:04", "00:00:05,001", "We sail", "at dawn", False),
         ("00:59:59,900", "01:00:00,100", "We sail", "at dawn", True),
         ("99:59:59.900", "100:00:00:100", "We sail", "at dawn", True),
         ("00:59:00,000", "01:00:00,000", "We sail", "at dawn", False),
