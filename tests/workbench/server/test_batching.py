@@ -465,7 +465,7 @@ def test_no_client_waits_in_a_batch_for_much_of_another(recorder):
     busy(batcher, recorder)
     jobs = [
         batcher.submit([client] * lines, budget=Budget(client))
-        for client, lines in (("a", 9), ("b", 9), ("c", 8), ("d", 8), ("a", 9))
+        for client, lines in (("c", 8), ("a", 9), ("b", 9), ("d", 8), ("a", 9))
     ]
     recorder.gate.set()
     for job in jobs:
@@ -478,7 +478,7 @@ def test_no_client_waits_in_a_batch_for_much_of_another(recorder):
 def test_no_client_waits_in_a_batch_for_many_small_jobs_of_another(recorder):
     batcher = Batcher(recorder, max_wait_ms=0, max_lines=100, max_queued=1000)
     busy(batcher, recorder)
-    clients = ("a", "b", "a", "a", "a", "c")
+    clients = ("b", "a", "a", "a", "a", "c")
     jobs = [batcher.submit([client] * 4, budget=Budget(client)) for client in clients]
     recorder.gate.set()
     for job in jobs:

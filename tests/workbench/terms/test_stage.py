@@ -11,6 +11,7 @@ from t2t_keras.decoding.engine import Engine, Output
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.serving.formats import write_format
 from t2t_keras.text.alignment import count_words
+from t2t_keras.workbench.placeholders.stage import PlaceholderStage
 from t2t_keras.workbench.terms.glossary import Glossary
 from t2t_keras.workbench.terms.stage import HintedLine, TermStage, with_terms
 from t2t_keras.workbench.terms.uses import find_uses
@@ -99,6 +100,15 @@ def test_sentences_of_a_long_line(plain, tokenizer):
     assert " ".join(translation.parts) == translation.text
     assert all(part.split().count("tree") for part in translation.parts[::2])
     assert kinds(translation)[0] == "exact"
+
+
+def test_a_glossary_replaces_another_and_no_other_stage(plain):
+    translator = plain.with_stages(PlaceholderStage())
+    other = Glossary.of([("man", "tree")])
+    stages = with_terms(with_terms(translator, GLOSSARY), other).stages
+    assert [stage.name for stage in stages] == ["placeholders", "terms"]
+    assert stages[1].glossary is other
+    assert with_terms(translator, None) is translator
 
 
 def hinting(plain, **settings):
