@@ -3,12 +3,11 @@
     make mutate                                                # all parts in pyproject.toml
     python benchmarks/mutation.py --target=layers --every=5    # a fifth of the mutants of one part
 
-cosmic-ray makes the mutants. Its own runner starts a process for each mutant, where importing
-TensorFlow takes longer than the tests; mutmut forks after it has run tests, and TensorFlow's
-threads do not survive that. Here each mutant runs in a fork of a process that has imported
-TensorFlow and computed nothing. Survivors are printed; if fewer than `minimum_score` percent are
-killed, the exit status is 1. Outcomes are kept in build/mutation.jsonl, where the next call
-continues: delete that file after changing tests, or retry only survivors with `--retry`.
+cosmic-ray makes the mutants. In its own runner, importing TensorFlow takes longer than the tests;
+mutmut forks after TensorFlow has started threads. Here each mutant runs in a fork of a process that
+has imported TensorFlow and computed nothing. Survivors are printed; if fewer than `minimum_score`
+percent are killed, the exit status is 1. The next call continues from build/mutation.jsonl: delete
+that file after changing tests, or retry only survivors with `--retry`.
 """
 
 import argparse
@@ -18,6 +17,7 @@ import hashlib
 import importlib
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -30,6 +30,7 @@ from cosmic_ray.mutating import mutate_code
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "build" / "mutation.jsonl"
+_OUTCOMES = {0: "survived", -signal.SIGALRM: "timed out", -signal.SIGXCPU: "timed out"}
 
 
 def mutants(path, operators):
@@ -63,7 +64,9 @@ def start(tests, seconds, path=None, source=""):
         return process
     status = 1
     try:
-        signal.alarm(seconds)
+        # Of processor time, as other work may slow the tests; the alarm ends those that wait.
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        signal.alarm(10 * seconds)
         for descriptor in (1, 2):
             os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
         if path:
@@ -95,7 +98,7 @@ def run(target, operators, known_outcomes, options):
         process, status, usage = os.wait3(0)
         path, key, operator, source = running.pop(process)
         code = os.waitstatus_to_exitcode(status)
-        known_outcomes[key] = {0: "survived", -signal.SIGALRM: "timed out"}.get(code, "killed")
+        known_outcomes[key] = _OUTCOMES.get(code, "killed")
         entry = dict(key=key, outcome=known_outcomes[key], path=str(path))
         entry["processor_seconds"] = round(usage.ru_utime + usage.ru_stime, 1)
         with RESULTS.open("a", encoding="utf-8") as file:

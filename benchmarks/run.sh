@@ -1,10 +1,7 @@
 #!/usr/bin/env bash
 # Measures speed and memory. Leaves out mutation.py, which is make mutate, and step_profile.py and
-# cold_start.py, which need flags of their own.
-#
-# TEXT is a folder of text (see datagen_scale.py).
-# PEERS are the toolkits to compare with (see peers/README.md), separated by commas; ROUNDS is the
-# number of their turns.
+# cold_start.py, which need flags of their own. TEXT is a folder of text (see datagen_scale.py), PEERS
+# are the toolkits to compare with (see peers/README.md), and ROUNDS is the number of their turns.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
