@@ -34,6 +34,7 @@ from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 FIXTURES = Path(__file__).parent / "fixtures"
 SHARED, SEPARATE = FIXTURES / "marian_shared", FIXTURES / "marian_separate"
+TRAINED = FIXTURES / "marian_trained"
 MODELS = (SHARED, SEPARATE, SHARED / "model.npz", SEPARATE / "model.npz")
 LANGUAGES = "source_language=en,target_language=de"
 # Transformers' language code is one unknown piece to a model that has no such code.
@@ -444,3 +445,26 @@ def test_vocabularies_of_sentencepiece():
     expected = [[i + 1 for i in ids] for ids in original.encode(lines, add_eos=True)]
     assert [ids.tolist() for ids in tokenizer.encode(lines)] == expected
     assert tokenizer.decode(expected) == original.decode(original.encode(lines))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """The run of a model that Marian itself trained (experiments/importing_models)."""
+    folder = tmp_path_factory.mktemp("trained") / "run"
+    make_run(read_marian(TRAINED), make_problem("parallel_text", LANGUAGES), folder, "it")
+    return folder
+
+
+@pytest.mark.parametrize(("kind", "size"), [("greedy", 1), ("beam", 4)])
+def test_translations_are_those_of_marian(trained, kind, size):
+    answers = json.loads((TRAINED / "answers.json").read_text(encoding="utf-8"))
+    translator = Translator.from_run(trained, decode_hparams=f"beam_size={size},alpha=0")
+    translations = translator.translate(answers["lines"])
+    assert [translation.text for translation in translations] == answers[kind]
+
+
+def test_scores_are_those_of_marian(trained):
+    answers = json.loads((TRAINED / "answers.json").read_text(encoding="utf-8"))
+    scores = Translator.from_run(trained).score(answers["lines"], answers["greedy"])
+    log_probs = [score.log_prob for score in scores]
+    np.testing.assert_allclose(log_probs, answers["log_probs"], rtol=0, atol=1e-4)
