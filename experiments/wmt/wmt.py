@@ -36,14 +36,19 @@ TRAININGS = (
 
 
 def commands(training: Training) -> str:
-    """Returns the commands of a training on one GPU, from the archives to the score."""
+    """Returns the commands of a training on one GPU, from the archives to the score.
+
+    Several GPUs need TensorFlow, as JAX uses one device.
+    """
     run = f"runs/{training.hparams_set.removeprefix('transformer_')}"
     return f"""\
-gpus=1 seconds={seconds_between_checkpoints(training, 1)}    # or as in another line of the table
+backend=jax gpus=1 seconds={seconds_between_checkpoints(training, 1)}
+# For several GPUs: backend=tensorflow, with gpus and seconds from their line of the table.
 t2t-datagen --problem={training.problem} --tmp_dir=archives --data_dir=data
-KERAS_BACKEND=jax t2t-trainer --problem={training.problem} --data_dir=data --output_dir={run} \\
-    --hparams_set={training.hparams_set} --hparams=compute_dtype=bfloat16 \\
-    --worker_gpu=$gpus --save_checkpoints_secs=$seconds --keep_checkpoint_max=20 --noeval_bleu
+KERAS_BACKEND=$backend t2t-trainer --problem={training.problem} --data_dir=data \\
+    --output_dir={run} --hparams_set={training.hparams_set} \\
+    --hparams=compute_dtype=bfloat16,microbatch_tokens=auto --worker_gpu=$gpus \\
+    --save_checkpoints_secs=$seconds --keep_checkpoint_max=20 --noeval_bleu
 t2t-avg-all --model_dir={run} --output_dir={run}_mean --n={training.averaged}
 t2t-decoder --output_dir={run}_mean --eval_use_test_set    # the paper: {training.bleu} BLEU"""
 
@@ -75,8 +80,9 @@ def main(*gpu_counts: int) -> None:
             print(f"{gpus:4}  {seconds:7}  {hours / gpus:5.1f}  {whole:28.1f}  {part:23.1f}")
         print(f"\n{commands(training)}\n")
     print(
-        "Hours are of H200s, for steps full of tokens; those of several are divided evenly. Memory "
-        "is\nestimated, to about 25 %. experiments/wmt/README.md says what was measured."
+        "Hours are of H200s with JAX, divided evenly among several GPUs. Memory is estimated, to "
+        "about\n25 %. Both are for steps without padding. experiments/wmt/README.md says what was "
+        "measured."
     )
 
 
