@@ -34,7 +34,7 @@ MIN_OCCURRENCES = 5
 
 
 def whole_trees(value: str) -> "Callable[[Translator], Translator]":
-    """Parse into whole trees: words, or a file of trees that limits the tags of their words."""
+    """Write whole parse trees: words, or a file of trees to limit the tags of frequent words."""
     lexicon = {} if value == WORDS else tag_dictionary(Path(value))
     checksum = sha256_of(Path(value)) if lexicon else ""
     return lambda translator: with_whole_trees(translator, lexicon, checksum)
@@ -51,7 +51,8 @@ def with_whole_trees(
       checksum: SHA-256 of the file that the lexicon is from, for the record of settings.
 
     Raises:
-      UserError: the vocabulary has no tags, the engine is another one, or `min_length` is set.
+      UserError: the vocabulary has no tags, the engine does not support grammars, or `min_length`
+        is set.
     """
     # Imported here, as it imports TensorFlow.
     from t2t_keras.lab.tree_grammar import TreeGrammar
@@ -90,8 +91,8 @@ def tag_dictionary(path: Path) -> dict[str, frozenset[str]]:
     }
     if not lexicon:
         raise UserError(
-            f"{path} has no word {MIN_OCCURRENCES} times, so it limits no tags. Give the training "
-            f"trees, or --whole_trees={WORDS}.",
+            f"No word occurs {MIN_OCCURRENCES} times in {path}, so it limits no tags. Give the "
+            f"training trees, or --whole_trees={WORDS}.",
             code="no_text",
         )
     return lexicon
@@ -118,6 +119,6 @@ class _Sentence(Prepared):
     """A sentence to parse."""
 
     def align(self, source: str, output: str, pairs: Alignment) -> Alignment:
-        """Pairs tags with words in order; a sentence that was cut keeps the pairs of attention."""
+        """Pairs tags with words in order; the last words of a cut sentence have no pair."""
         tags = [number for number, symbol in enumerate(symbols_of(output)) if is_tag(symbol)]
-        return list(enumerate(tags)) if len(tags) == len(words_of(source)) else pairs
+        return list(enumerate(tags[: len(words_of(source))]))

@@ -24,7 +24,7 @@ from t2t_keras.decoding.search import Constraints, Limits
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.lab.tree_grammar import TreeGrammar
 from t2t_keras.lab.whole_trees import tag_dictionary, whole_trees
-from t2t_keras.parsing.trees import bracketed, parsed, rebuilt, symbols, words
+from t2t_keras.parsing.trees import bracketed, leaves, parsed, rebuilt, symbols, words
 from t2t_keras.text.tokenizer import SentencePieceTokenizer
 
 END = "</s>"
@@ -275,8 +275,12 @@ def test_a_sentence_that_is_cut_has_the_tags_of_its_beginning(make, symbol_token
     [ids] = symbol_tokenizer.encode(["the dog sees"])
     [translation] = make(max_input_length=len(ids)).translate([line])
     assert translation.cut > 0
-    assert is_tree(translation.text.split(), 3)
-    assert words(parsed(translation.postprocessed)[0]) == line.split()
+    output = translation.text.split()
+    assert is_tree(output, 3)
+    tags = [symbol[1:-1] for symbol in output if is_tree([symbol], 1)]
+    tagged = leaves(parsed(translation.postprocessed)[0])
+    assert [leaf.word for leaf in tagged] == line.split()
+    assert [leaf.label for leaf in tagged] == [*tags, *["XX"] * 3]
 
 
 def test_prefixes_and_short_outputs(make):
