@@ -58,7 +58,7 @@ class KerasEngine(Engine):
       tokenizer: the vocabulary of their outputs.
       config: decoding settings.
       forbidden: words or phrases that no output may contain, see `forbidden_sequences`.
-      grammars: what decides which symbols may follow, besides.
+      grammars: restrict outputs further; every output obeys all of them.
 
     Attributes:
       search: the `Search` for outputs.
@@ -80,11 +80,9 @@ class KerasEngine(Engine):
             models if isinstance(models, Sequence) else [models],
             with_coverage=config.coverage_penalty > 0,
         )
-        constraints = Constraints(config.min_length, grammars=tuple(grammars))
-        if forbidden:
-            sequences = forbidden_sequences(forbidden, tokenizer)
-            boundaries = word_boundaries(tokenizer)
-            constraints = Constraints(config.min_length, sequences, boundaries, tuple(grammars))
+        sequences = forbidden_sequences(forbidden, tokenizer) if forbidden else ()
+        boundaries = word_boundaries(tokenizer) if forbidden else ()
+        constraints = Constraints(config.min_length, sequences, boundaries, tuple(grammars))
         self.models = ensemble.models
         self.batches_at_once = batches_at_once(config, bool(tf.config.get_visible_devices("GPU")))
         self.config = config
@@ -132,9 +130,10 @@ class KerasEngine(Engine):
         ids, scores = (array.numpy()[:count] for array in hypotheses)
         if np.isnan(scores).any() or not np.isfinite(scores[:, 0]).all():
             raise UserError(
-                "No translation is possible: every candidate contains a forbidden phrase, or the "
-                "model computes NaN. Forbid fewer phrases; or, if none is forbidden, use another "
-                "checkpoint: this one's weights are damaged, or its training diverged.",
+                "No translation is possible: every candidate contains a forbidden phrase or breaks "
+                "the grammar, or the model computes NaN. Forbid fewer phrases; or, if none is "
+                "forbidden, use another checkpoint: this one's weights are damaged, or its "
+                "training diverged.",
                 code="not_finite",
             )
         return [

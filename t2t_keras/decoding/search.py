@@ -38,18 +38,21 @@ class Limits(NamedTuple):
 
 
 class Grammar(Protocol):
-    """Restricts outputs to those of a grammar; an output that it allows can always go on."""
+    """Restricts outputs to those of a grammar.
+
+    After every beginning that it allows, it allows at least one symbol.
+    """
 
     def start(self, source: tf.Tensor) -> Any:
-        """Returns what `mask` needs to know of sources int32 [B, S]: nested tensors [B, ...]."""
+        """Returns data for `mask`, nested tensors [B, ...], from sources int32 [B, S]."""
 
     def mask(
         self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor, limits: Limits, data: Any
     ) -> tf.Tensor:
-        """Returns logits [B, K, V] with -inf for symbols that may not be at `index`.
+        """Returns logits [B, K, V] with -inf for symbols that are not allowed at `index`.
 
         `live_ids`, int32 [B, K, L], has the symbols before `index`, int32 [], then padding; `data`
-        are the rows of what `start` returned.
+        has the rows of these sentences from the result of `start`.
         """
 
 
@@ -82,7 +85,7 @@ class Constraints:
     def mask(
         self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor, limits: Limits
     ) -> tf.Tensor:
-        """Returns the logits of `mask_forbidden`, with -inf also where a grammar has no symbol."""
+        """Returns the logits of `mask_forbidden`, with -inf also for what a grammar excludes."""
         logits = self.mask_forbidden(logits, live_ids, index)
         for grammar, data in zip(self.grammars, limits.grammar_data, strict=True):
             logits = grammar.mask(logits, live_ids, index, limits, data)

@@ -11,25 +11,25 @@ from t2t_keras.parsing.trees import is_tag, symbols_among, words_of
 from t2t_keras.special_ids import EOS_ID, SPACE
 from t2t_keras.text.tokenizer import Tokenizer
 
-# As many constituents begin at one word in CRAFT's training trees (experiments/parsing).
+# The maximum in CRAFT's training trees (experiments/parsing).
 MAX_OPENINGS = 8
 
 
 class TreeGrammar:
-    """Lets the search write whole trees over the words of a sentence (a `search.Grammar`).
+    """Restricts the search to whole trees over the words of a sentence (a `search.Grammar`).
 
     Only the innermost open constituent can be closed, and not before it has a word. The output has
     as many tags as the sentence has words, and ends when they are written and all constituents are
-    closed. A constituent can be opened only if all that must follow still fits into the maximum
-    length; if that is below the number of words, it cuts the tree. A model that must write more
-    tags than it would opens constituents without end instead, so few can begin at one word.
+    closed. A constituent can be opened only if the rest of the tree still fits into the maximum
+    length; a maximum length below the number of words cuts the tree. `max_openings` is needed
+    because a model that has to write more tags than it wants to opens constituents endlessly.
 
-    A prefix is not checked: what follows it closes what it has opened.
+    A prefix is not checked, but the constituents that it opens are closed after it.
 
     Args:
       tokenizer: the vocabulary, with brackets and tags as pieces.
-      lexicon: the tags that a word can have; other words, and words without one of the
-        vocabulary's tags, can have all.
+      lexicon: the tags that a word can have; words that are not in it, or have none of the
+        vocabulary's tags there, can have all.
       max_openings: maximum number of opening brackets in a row.
     """
 
@@ -51,8 +51,8 @@ class TreeGrammar:
             for word, word_tags in (lexicon or {}).items()
             if (row := np.array([tag[1:-1] in word_tags for tag in tags])).any()
         }
-        # What a symbol is: a tag, the end of a label's constituent, an opening bracket, the end of
-        # the sentence, or nothing that may follow.
+        # The kind of each symbol: one of the tags, the closing bracket of one of the labels, an
+        # opening bracket, the end of sentence, or a symbol that is never allowed.
         names = [*tags, *(f"/{label})" for label in labels)]
         opening, end, nothing = range(len(names), len(names) + 3)
         size = tokenizer.vocab_size
@@ -81,7 +81,7 @@ class TreeGrammar:
     def mask(
         self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor, limits: Limits, data: Any
     ) -> tf.Tensor:
-        """Returns logits [B, K, V] with -inf for symbols that may not be at `index`."""
+        """Returns logits [B, K, V] with -inf for symbols that are not allowed at `index`."""
         changes = tf.gather(self._depth_changes, live_ids)  # [B, K, L]
         depths = tf.cumsum(changes, axis=2)
         depth = depths[:, :, -1]  # [B, K], as padding changes nothing
@@ -98,7 +98,7 @@ class TreeGrammar:
         last_other = tf.where((changes <= 0) & (positions < index), positions, -1)
         openings_before = index - 1 - tf.reduce_max(last_other, axis=2)  # In a row.
         may_close = (depth > 0) & ((openings_before == 0) | (missing <= 0))
-        # At least these must follow a new constituent: tags, closing brackets, the end.
+        # The minimum after a new opening bracket: tags, closing brackets, the end of sentence.
         needed = missing + depth + 2
         may_open = (missing > 0) & (needed < limits.max_lengths[:, None] - index)
         may_open &= openings_before < self._max_openings
