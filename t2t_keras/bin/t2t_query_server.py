@@ -129,7 +129,7 @@ def _translate_file(flags: Flags, client: "Client") -> None:
     if num_broken:
         print(f"Translations with line breaks or tabs, now spaces: {num_broken:,}", file=sys.stderr)
     if num_cut:
-        print(f"Lines that were too long, and were cut: {num_cut:,}", file=sys.stderr)
+        print(f"Lines cut because they were too long: {num_cut:,}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -374,7 +374,7 @@ def _report(
         (
             "cut",
             f"Lines of more than max_input_length={max_tokens} tokens",
-            f"Tokens cut off: {tokens_cut}. --decode_hparams=split_long=true translates sentences.",
+            f"Tokens cut off: {tokens_cut}. --decode_hparams=split_long=true splits such lines.",
         ),
         (
             "prefixes_cut",
@@ -382,7 +382,7 @@ def _report(
             "--decode_hparams=extra_length=100 allows more tokens, up to max_length.",
         ),
         ("empty", "Empty translations", "The model may have trained too little."),
-        ("others_taken", "Less likely hypotheses taken for their fewer faults", ""),
+        ("others_taken", "Less likely hypotheses chosen because they have fewer faults", ""),
         ("breaks", "Translations with line breaks or tabs, now spaces", ""),
     ):
         if counts[name]:

@@ -261,7 +261,7 @@ def recorded_scores(config: RunConfig, checkpoint: str | Path, path: str | Path)
         print(
             f"{path}: left out {left_out:,} scores of the same set and step: they are of different "
             f"or unknown weights, or were made with another engine, an ensemble, forbidden words, "
-            f"a glossary or prefixes.",
+            f"prefixes, or a flag such as --glossary.",
             flush=True,
         )
     return list(map(_score_line, own_results))

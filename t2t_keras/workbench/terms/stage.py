@@ -219,7 +219,7 @@ class TermStage(LineStage):
         shares = ", ".join(
             f"{count:,} {kind} ({count / total:.1%})" for kind, count in kinds.items()
         )
-        yield f"Terms of the glossary: {total:,}, {shares}"
+        yield f"Glossary terms: {total:,} in the source, {shares}"
         missing = {
             name.removeprefix(_MISSING_PREFIX): count
             for name, count in counts.items()

@@ -297,7 +297,7 @@ def test_report():
     some |= {"missing term a -> x": 1, "missing term b -> y": 1_000, "missing term c -> z": 1}
     shares = "3,000 exact (75.0%), 0 inflected (0.0%), 1,000 missing (25.0%)"
     assert list(stage.report(some)) == [
-        f"Terms of the glossary: 4,000, {shares}",
+        f"Glossary terms: 4,000 in the source, {shares}",
         "  missing: b -> y (1,000 times)",
         "  missing: a -> x (1 times)",
         "  missing: c -> z (1 times)",
