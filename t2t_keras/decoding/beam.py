@@ -211,6 +211,8 @@ class Sampling:
         """Returns the state after the symbol at `index`."""
         ids = self._draw_symbols(state, logits, index, limits)
         log_probs = tf.gather(tf.nn.log_softmax(logits), ids, batch_dims=2)
+        # Padding is drawn only where no symbol may follow.
+        log_probs = tf.where(ids == PADDING_ID, IMPOSSIBLE, log_probs)
         live_log_probs = state.live_log_probs + log_probs
         live_ids = write_ids(state.live_ids, index, ids)
         ends = (ids == EOS_ID) & (state.live_log_probs > IMPOSSIBLE)

@@ -147,8 +147,11 @@ def test_a_grammar_knows_the_sources_and_holds_for_all_hypotheses(make_model):
     both = engine.with_grammar(Copies(without=4))
     [[output]] = both.outputs(sources[1:2], none[:1], [0])
     assert np.trim_zeros(output.ids).tolist() == SOURCES[1]
-    with refused("not_finite"):
-        both.outputs(sources[2:], none[:1], [0])
+    config = DecodeConfig(samples=2, extra_length=EXTRA_LENGTH)
+    sampling = Translator(make_model(), None, config).engine.with_grammar(Copies(without=4))
+    for searching in (both, sampling):
+        with refused("not_finite"):
+            searching.outputs(sources[2:], none[:1], [0])
 
 
 @pytest.mark.parametrize("source_ends", [[False], [True, False]])
