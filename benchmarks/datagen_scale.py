@@ -111,12 +111,12 @@ def run_datagen(folder: Path, pairs: int, config: str, num_workers: int, **beam)
     config = f"source_language=en,target_language=de,train={pairs},{config}"
     started = time.time()
     data = folder / ("beam" if beam else "data")
-    generate(make_problem("parallel_text", config), data, folder, num_workers, **beam)
+    options = dict(num_workers=num_workers, overwrite=True) | beam
+    generate(make_problem("parallel_text", config), data, folder, **options)
     ended = time.time()
     learned = (data / "parallel_text" / "vocab.model").stat().st_mtime
     # The direct runner works in this process.
-    who = resource.RUSAGE_SELF if beam else resource.RUSAGE_CHILDREN
-    used = resource.getrusage(who)
+    used = resource.getrusage(resource.RUSAGE_SELF if beam else resource.RUSAGE_CHILDREN)
     memory = (size / (1 << 20) for size in (peak_bytes(), max(peaks.values())))
     return _Run(learned - started, ended - learned, used.ru_utime + used.ru_stime, *memory)
 
