@@ -25,6 +25,7 @@ def segments(markup, form="html", **options):
         ("<td>x</td><script>if (a<b) c</script><style>p {}</style>y", "x|y"),
         ("<div translate=no>a<p>b</p></div>c <i class='x notranslate'>d e</i>", "c d e"),
         ("<p translate='no'>a<p>b", "b"),
+        ("<b> a</b> c", "a c"),
         ("<title>a <b></title>1 2 <b>3</b>!", "a <b>"),
         ("a <code>x</code> <code>one two three four five six</code> b", "a x b"),
         ("a <code>one two three four five</code> b", "a one two three four five b"),

@@ -146,6 +146,16 @@ def test_the_best_is_repaired_where_all_are_broken(tokenizer):
     assert unchecked.translate(["open %s now"])[0].text == "open now"
 
 
+def test_unchecked_placeholders_that_the_model_lost_stay_lost(with_symbols):
+    ours = translator(
+        with_symbols,
+        lambda text: re.sub(f"[{SYMBOLS[0]}-{SYMBOLS[-1]}] ?", "", text),
+        problem=ParallelText(transforms=("placeholders",)),
+        check_placeholders=False,
+    )
+    assert ours.translate(["open %s now"])[0].text == "open now"
+
+
 def test_markup_says_what_was_done_to_all_its_sentences(tokenizer):
     page = "<p>open %s now<p>the <i>%s</i> file<p>save it"
     [translation] = translate_markup(
@@ -300,6 +310,8 @@ def test_a_kept_piece_takes_the_place_of_what_it_became():
     assert repair(*lines, [(1, 1), (1, 2), (2, 4)], ["save"]) == "bitte save dort jetzt"
     repaired = repair(*lines, [(0, 0), (1, 1), (1, 3), (2, 4)], ["save"])
     assert repaired == "bitte da speichern dort save jetzt"
+    # Nor of another placeholder's letters.
+    assert repair("x %s file y", "x %s File y", [], ["file"]) == "x %s file y"
     assert repair("the book %s", "das %s hier", [(1, 1)], ["book"]) == "das %s book hier"
 
 
