@@ -373,7 +373,7 @@ def _report(
     for name, what, consequence in (
         (
             "cut",
-            f"Lines of more than max_input_length={max_tokens} tokens",
+            f"Lines longer than max_input_length={max_tokens}",
             f"Tokens cut off: {tokens_cut}. --decode_hparams=split_long=true splits such lines.",
         ),
         (
