@@ -5,17 +5,10 @@ python experiments/parsing/treebank.py craft/train.trees craft/dev.trees
 
 import itertools
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-from t2t_keras.lab.whole_trees import tag_dictionary
-from t2t_keras.parsing.trees import Tree, cleaned, is_tag, leaves, symbols, tree_texts, trees_of
-
-
-def trees(path: Path) -> Iterator[Tree]:
-    """Yields the trees of a file as they are trained on."""
-    for text in tree_texts(path):
-        yield from filter(None, map(cleaned, trees_of(text, path)))
+from t2t_keras.lab.whole_trees import tag_dictionary, trees_in
+from t2t_keras.parsing.trees import Tree, is_tag, leaves, symbols
 
 
 def openings(tree: Tree) -> int:
@@ -26,11 +19,11 @@ def openings(tree: Tree) -> int:
 
 def main(train: Path, dev: Path) -> None:
     """Prints the counts."""
-    counts = sorted(map(openings, trees(train)))
+    counts = sorted(map(openings, trees_in(train)))
     most = counts[len(counts) * 999 // 1000]
     print(f"opening brackets in a row: at most {counts[-1]}; in 99.9 % of the trees at most {most}")
     lexicon = tag_dictionary(train)
-    sentences = [leaves(tree) for tree in trees(dev)]
+    sentences = [leaves(tree) for tree in trees_in(dev)]
     words = [leaf for sentence in sentences for leaf in sentence]
     known = [leaf for leaf in words if leaf.word in lexicon]
     excluded = [leaf for leaf in known if leaf.label not in lexicon[leaf.word]]

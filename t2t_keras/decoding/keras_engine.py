@@ -80,8 +80,8 @@ class KerasEngine(Engine):
             models if isinstance(models, Sequence) else [models],
             with_coverage=config.coverage_penalty > 0,
         )
-        sequences = forbidden_sequences(forbidden, tokenizer) if forbidden else ()
-        boundaries = word_boundaries(tokenizer) if forbidden else ()
+        sequences = forbidden_sequences(forbidden, tokenizer)
+        boundaries = word_boundaries(tokenizer) if sequences else ()
         constraints = Constraints(config.min_length, sequences, boundaries, tuple(grammars))
         self.models = ensemble.models
         self.batches_at_once = batches_at_once(config, bool(tf.config.get_visible_devices("GPU")))

@@ -52,7 +52,7 @@ class Grammar(Protocol):
         """Returns logits [B, K, V] with -inf for symbols that are not allowed at `index`.
 
         `live_ids`, int32 [B, K, L], has the symbols before `index`, int32 [], then padding; `data`
-        has the rows of these sentences from the result of `start`.
+        is the result of `start`, without the rows of finished sentences.
         """
 
 

@@ -66,10 +66,14 @@ class TreeGrammar:
             self._depth_changes[[opening_id, closing_id]] = 1, -1
         self._kinds[EOS_ID] = end
 
-    def start(self, source: tf.Tensor) -> tf.Tensor:
-        """Returns which tags each word can have, bool [B, S, tags]; none after the last word."""
+    def start(self, source: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the tags of each word, bool [B, S, tags], and the number of words, int32 [B].
+
+        After the last word there are no tags.
+        """
         tags = tf.numpy_function(self._word_tags, [source], tf.bool)
-        return tf.ensure_shape(tags, [None, None, self._num_tags])
+        tags = tf.ensure_shape(tags, [None, None, self._num_tags])
+        return tags, tf.math.count_nonzero(tf.reduce_any(tags, axis=2), axis=1, dtype=tf.int32)
 
     def _word_tags(self, source: np.ndarray) -> np.ndarray:
         word_tags = np.zeros([*source.shape, self._num_tags], bool)
@@ -82,13 +86,13 @@ class TreeGrammar:
         self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor, limits: Limits, data: Any
     ) -> tf.Tensor:
         """Returns logits [B, K, V] with -inf for symbols that are not allowed at `index`."""
+        word_tags, num_words = data
         changes = tf.gather(self._depth_changes, live_ids)  # [B, K, L]
         depths = tf.cumsum(changes, axis=2)
         depth = depths[:, :, -1]  # [B, K], as padding changes nothing
         written = tf.math.count_nonzero(
             tf.gather(self._kinds, live_ids) < self._num_tags, axis=2, dtype=tf.int32
         )
-        num_words = tf.math.count_nonzero(tf.reduce_any(data, axis=2), axis=1, dtype=tf.int32)
         missing = num_words[:, None] - written
         # The innermost open constituent is the last one that led to this depth.
         positions = tf.range(tf.shape(live_ids)[2])
@@ -104,8 +108,8 @@ class TreeGrammar:
         may_open &= openings_before < self._max_openings
         may_end = (missing <= 0) & (depth <= 0)
 
-        word = tf.minimum(written, tf.shape(data)[1] - 1)
-        allowed_tags = tf.gather(data, word, batch_dims=1) & (missing > 0)[:, :, None]
+        word = tf.minimum(written, tf.shape(word_tags)[1] - 1)
+        allowed_tags = tf.gather(word_tags, word, batch_dims=1) & (missing > 0)[:, :, None]
         allowed_ends = tf.one_hot(label[:, :, 0], self._num_labels, True, False, dtype=tf.bool)
         others = tf.stack([may_open, may_end, tf.zeros_like(may_end)], axis=2)
         allowed_kinds = tf.concat(

@@ -5,7 +5,7 @@ seen with.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from t2t_keras.decoding.lines import LineStage, Prepared
 from t2t_keras.errors import UserError
 from t2t_keras.io.files import sha256_of
 from t2t_keras.parsing.trees import (
+    Tree,
     cleaned,
     is_tag,
     leaves,
@@ -75,6 +76,12 @@ def with_whole_trees(
     return constrained
 
 
+def trees_in(path: Path) -> Iterator[Tree]:
+    """Yields the trees of a file as models are trained on them; raises `UserError` for others."""
+    for text in tree_texts(path):
+        yield from filter(None, map(cleaned, trees_of(text, path)))
+
+
 def tag_dictionary(path: Path) -> dict[str, frozenset[str]]:
     """Returns the tags of each word that occurs in a file of trees at least five times.
 
@@ -82,10 +89,9 @@ def tag_dictionary(path: Path) -> dict[str, frozenset[str]]:
       UserError: the file cannot be read, holds something else, or has no such word.
     """
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for text in tree_texts(path):
-        for tree in filter(None, map(cleaned, trees_of(text, path))):
-            for leaf in leaves(tree):
-                counts[leaf.word][leaf.label] += 1
+    for tree in trees_in(path):
+        for leaf in leaves(tree):
+            counts[leaf.word][leaf.label] += 1
     lexicon = {
         word: frozenset(tags) for word, tags in counts.items() if tags.total() >= MIN_OCCURRENCES
     }

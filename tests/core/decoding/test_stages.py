@@ -104,8 +104,8 @@ def test_the_cheapest_hypothesis_is_taken_and_its_rank_told():
 
     class Again(Questions):
         def mend(self, drafts, context):
-            for draft, found in zip(drafts, context.search(drafts, ["A"]), strict=True):
-                draft.take(found)
+            for draft, outputs in zip(drafts, context.search(drafts, ["A"]), strict=True):
+                draft.take(outputs)
 
     # So it is among what a stage itself searches, the first one too.
     assert UpperCase().with_stages(Again()).translate(["a dog"]) == [translation]

@@ -104,7 +104,7 @@ def test_flags_count_more_than_what_is_recorded(make_record):
 
 def test_the_problem_knows_the_recorded_vocabulary(make_record, monkeypatch):
     recorded = make_record()
-    monkeypatch.setattr(type(recorded.problem), "with_vocabulary", lambda *given: given)
+    monkeypatch.setattr(type(recorded.problem), "with_vocabulary", lambda *arguments: arguments)
     problem, vocabulary = merge_flags(recorded, {"problem_config": {"train_size": 7}}).problem
     assert (problem.train_size, vocabulary) == (7, recorded.tokenizer)
 
