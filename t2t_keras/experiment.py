@@ -188,16 +188,19 @@ def train_run(
         if workers.is_chief:
             check_folder(output_dir, "a run")
             stack.enter_context(locked_directory(output_dir, "t2t-trainer"))
+        devices = backend.plan_devices(worker_gpu, options.xla, cluster, options.cpu_replicas)
         # Read under the lock, since another process may have just begun a run there.
         if RunConfig.exists(output_dir):
-            recorded = RunConfig.load(output_dir)
+            # Runs that did not record it have batches by length.
+            recorded = RunConfig.load(output_dir).with_batching("length")
+            config = config.with_batching(recorded.hparams.batching)
             recorded.check_unchanged(config, output_dir)
             if not options.warm_start_from:
                 options = dataclasses.replace(options, **recorded.first_weights)
+        config = config.with_batching(devices.batching)
         config = dataclasses.replace(config, first_weights=options.first_weights())
         if cluster:
             workers.check_same(config, generated, options)
-        devices = backend.plan_devices(worker_gpu, options.xla, cluster, options.cpu_replicas)
         step = backend.make_step(config, devices, cluster)
         score = None
         if options.eval_bleu and workers.is_chief:
@@ -292,8 +295,10 @@ def _seconds_per_step(generated: Generated, hparams: HParams, devices: backend.D
     step = backend.make_step(RunConfig(generated.problem, hparams).with_data(generated), devices)
     examples = generated.open_examples("train")
     max_length = min(hparams.max_length, microbatch)
-    sampler = TokenBatchSampler(examples.lengths, tokens, max_length, seed=0)
-    parts = list(replica_batches(examples, sampler.at(0), microbatch, step))
+    batching = devices.batching if hparams.batching == "auto" else hparams.batching
+    sampler = TokenBatchSampler(examples.lengths, tokens, max_length, seed=0, batching=batching)
+    rows = sampler.rows_for(step, microbatch)
+    parts = list(replica_batches(examples, sampler.at(0), microbatch, step, rows))
     float(step.update(0, parts)["loss"])  # Compiles the step.
     seconds: list[float] = []
     while sum(seconds) < _TIMING_SECONDS:

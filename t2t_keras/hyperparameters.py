@@ -349,6 +349,13 @@ class HParams(ModelConfig):
         "replicas together, without padding (section 5.1)",
         minimum=1,
     )
+    batching: str = setting(
+        "auto",
+        "pairs of a step: length = of similar length (section 5.1); rows = mixed, to fill rows of "
+        "several pairs; auto = rows where each shape is compiled (JAX, --xla), else length; a run "
+        "keeps its choice",
+        choices=("auto", "length", "rows"),
+    )
     microbatch_tokens: int = setting(
         4096,
         "maximum tokens per side, padding included, that one replica processes at once; larger "

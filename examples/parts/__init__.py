@@ -80,10 +80,13 @@ class Ramp(keras.layers.Layer):
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
 
-    def call(self, x, start=0):
-        """Returns x with positions. While decoding, x holds one, and start is its number."""
-        positions = start + ops.arange(ops.shape(x)[1])
-        return x + ops.cast(positions, x.dtype)[None, :, None] / 100
+    def call(self, x, start=0, positions=None):
+        """Returns x with positions. While decoding, x holds one, and start is its number.
+
+        Where a row holds several sentences, `positions` [batch, length] begin anew in each.
+        """
+        positions = start + ops.arange(ops.shape(x)[1])[None] if positions is None else positions
+        return x + ops.cast(positions, x.dtype)[..., None] / 100
 
 
 @t2t.register_activation

@@ -136,8 +136,8 @@ class AugmentedSteps:
     """The augmented examples of each step.
 
     Augmentation changes the lengths of pairs: a third of a planned batch would be padding. So
-    several planned steps are augmented together, sorted by length, and divided again into batches
-    of about equal tokens, in random order.
+    several planned steps are augmented together, and divided again into batches of about equal
+    tokens, in random order: sorted by length, or by rows (see `TokenBatchSampler`).
 
     Args:
       store: the examples as they are stored.
@@ -175,15 +175,21 @@ class AugmentedSteps:
 
     def _begin_group(self, steps: range) -> None:
         self._steps, self._group = steps, ExampleStore.concatenate(list(map(self._draw, steps)))
-        remaining = {step: x for step, x in self._step_examples.items() if step >= steps.stop}
-        self._step_examples, max_sides = remaining, self._group.lengths.max(axis=1)
+        self._step_examples = {
+            step: x for step, x in self._step_examples.items() if step >= steps.stop
+        }
+        random = np.random.default_rng([self._seed, steps.start])
+        if self._sampler.by_rows:
+            order = random.permutation(len(self._group))
+            self._batches = self._sampler.divide_by_rows(self._group.lengths, order, len(steps))
+            return
+        max_sides = self._group.lengths.max(axis=1)
         order = np.argsort(max_sides, kind="stable")
         ends = np.array([end for _, end in split_by_tokens(max_sides[order], len(steps))])
         # No batch is empty, even if one pair is longer than all others together.
         numbers = np.arange(1, len(steps) + 1)
         spare = np.maximum.accumulate(ends - numbers).clip(0, len(order) - len(steps))
         batches = np.split(order, (spare + numbers)[:-1])
-        random = np.random.default_rng([self._seed, steps.start])
         self._batches = [batches[i] for i in random.permutation(len(batches))]
 
 

@@ -1,13 +1,16 @@
-"""Token batches of pairs of similar length (section 5.1), as a pure function of (seed, epoch).
+"""Token batches, of pairs of similar length (section 5.1) or by rows, from (seed, epoch) alone.
 
 A step's examples do not depend on replicas or microbatches, so the number of steps done is all
 that a run needs to continue.
 """
 
+import collections
 import dataclasses
+import functools
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -15,17 +18,23 @@ from t2t_keras.data.dataset import SIDES, ExampleStore
 from t2t_keras.data.mixing import Mixture
 from t2t_keras.errors import UserError
 
-# Lengths for fixed shapes: 8, 12, 16, 24, 32 ... There are few, as every new shape is compiled.
-_FIXED_LENGTHS = [length << power for power in range(27) for length in (8, 12)]
+# A row is full if this many further pairs, besides the first that does not fit, do not fit either.
+_LOOK_AHEAD = 20
+# Rows for which there is room in an epoch's last batch, relative to the rows of epoch 0.
+_SPARE_ROWS = 1.01
+# Longer rows than this are not made for better filling, as attention costs n².
+_MAX_FILLED_LENGTH = 256
 
 
 class TokenBatchSampler:
     """The examples of every optimizer step.
 
-    Each epoch holds every example once, or is a round of a `Mixture`. The examples are shuffled,
-    sorted by the length of the longer side, and cut into batches where the next pair would exceed
-    `batch_tokens` on either side; the batches are shuffled. Pairs with a side over `max_length`
-    tokens are left out.
+    Each epoch holds every example once, or is a round of a `Mixture`. Pairs with a side over
+    `max_length` tokens are left out. The others are shuffled and cut into batches:
+
+    - "length" (section 5.1): they are sorted by the length of the longer side, and cut where the
+      next pair would exceed `batch_tokens` on either side; the batches are shuffled.
+    - "rows": they fill rows of several pairs in random order, and a batch is a number of rows.
 
     Args:
       lengths: [examples, 2], tokens of source and target; EOS counts, padding does not.
@@ -35,6 +44,7 @@ class TokenBatchSampler:
       mix: `Problem.mix`, the shares of the corpora; () = all pairs of all corpora.
       until: `Problem.mix_until`.
       corpora: number of examples of each corpus, in the order of the examples, for `mix`.
+      batching: "length" or "rows".
 
     Raises:
       UserError: no example is short enough, an example does not fit a batch, or `mix` is wrong.
@@ -42,6 +52,8 @@ class TokenBatchSampler:
     Attributes:
       left_out: number of pairs that are left out.
       max_side: tokens of the longest side among the remaining pairs.
+      row_length: positions of a row that holds several pairs, on either side.
+      by_rows: whether batches are cut by rows.
     """
 
     def __init__(
@@ -53,6 +65,7 @@ class TokenBatchSampler:
         mix: Sequence[Mapping[str, float]] = (),
         until: Sequence[Mapping[str, float]] = (),
         corpora: Mapping[str, int] = {},
+        batching: str = "length",
     ):
         max_sides = lengths.max(axis=1) if len(lengths) else np.zeros(0, np.int32)
         self._usable = np.flatnonzero(max_sides <= max_length)
@@ -76,21 +89,25 @@ class TokenBatchSampler:
             usable = np.split(self._usable, np.searchsorted(self._usable, ends))
             self._mixture = Mixture(mix, until, dict(zip(corpora, usable, strict=True)), seed)
         self._batch_tokens = batch_tokens
+        self.row_length, self.by_rows = _row_length(self.max_side, batch_tokens), batching == "rows"
         self._seed = seed
         self._first_steps = [0]  # The first step of each planned epoch and of the next epoch.
         self._planned: tuple[int, list[np.ndarray]] = (-1, [])
+        self._counted_rows: dict[int | None, list[int]] = {}
 
     def epoch(self, epoch: int) -> list[np.ndarray]:
         """Returns the example numbers of each batch of an epoch, in the order of training."""
         if self._planned[0] != epoch:
-            random = np.random.default_rng([self._seed, epoch])
-            examples = self._mixture.round(epoch) if self._mixture else self._usable
-            order = random.permutation(examples)
-            # NumPy sorts 16 bits in linear time.
-            max_sides = self._lengths[order].max(axis=1).astype(np.uint16)
-            batches = self._cut(order[np.argsort(max_sides, kind="stable")])
+            random, order = self._shuffled(epoch)
+            batches = self._cut_by_rows(order) if self.by_rows else self._cut_by_length(order)
             self._planned = epoch, [batches[i] for i in random.permutation(len(batches))]
         return self._planned[1]
+
+    def _shuffled(self, epoch: int) -> tuple[np.random.Generator, np.ndarray]:
+        """Returns the generator of an epoch, and its examples in random order."""
+        random = np.random.default_rng([self._seed, epoch])
+        examples = self._mixture.round(epoch) if self._mixture else self._usable
+        return random, random.permutation(examples)
 
     def at(self, step: int) -> np.ndarray:
         """Returns the numbers of a step's examples; steps count from 0 over all epochs."""
@@ -117,21 +134,123 @@ class TokenBatchSampler:
         source, target = tokens / (len(batches) * self._batch_tokens)
         return float(source), float(target)
 
-    def max_padded_tokens(self, replicas: int, fixed_shapes: bool) -> int:
+    def max_padded_tokens(self, replicas: int, fixed_shapes: bool, packs_rows: bool = True) -> int:
         """Returns the smallest `microbatch_tokens` at which each step of epoch 0 is one microbatch.
 
-        That is the maximum number of padded tokens per side that a replica gets in a step.
+        That is the maximum number of padded tokens per side that a replica gets in a step. For
+        `fixed_shapes` and `packs_rows` see `Replicas`.
         """
+        if fixed_shapes:
+            rows = self.rows(2**62, replicas, packs_rows)
+            return rows.count * rows.length
         max_tokens = 0
         for batch in self.epoch(0):
             lengths = np.sort(self._lengths[batch].max(axis=1))
-            if fixed_shapes:
-                lengths = _fixed_lengths(lengths)
             for start, end in split_by_tokens(lengths, replicas):
                 max_tokens = max(max_tokens, (end - start) * int(lengths[end - 1]))
         return max_tokens
 
-    def _cut(self, order: np.ndarray) -> list[np.ndarray]:
+    def worst_case_shape(
+        self, tokens: int, fixed_shapes: bool, packs_rows: bool = True
+    ) -> tuple[int, int]:
+        """Returns rows and length of a side of the microbatch that takes the most memory.
+
+        It has up to `tokens` tokens per side. All sentences are as long as the longest, since the
+        memory of attention grows with the square of the length.
+        """
+        if fixed_shapes and packs_rows:
+            return max(tokens // self.row_length, 1), self.row_length
+        return -(-tokens // self.max_side), self.max_side
+
+    def rows(
+        self,
+        microbatch_tokens: int,
+        replicas: int,
+        packs_rows: bool = True,
+        expansion: float = 1.0,
+    ) -> "Rows":
+        """Returns the one shape of all microbatches, for replicas with fixed shapes.
+
+        A microbatch is a whole step if it fits, else the steps are divided evenly.
+
+        Args:
+          microbatch_tokens: maximum positions of a replica's microbatch on either side; it has
+            one row at least.
+          replicas: number of replicas.
+          packs_rows: see `Replicas`.
+          expansion: factor by which augmentation increases the number of rows.
+        """
+        length = self.row_length if packs_rows else self.max_side
+        # Batches that were cut by rows fill the same rows if no pair moves forward.
+        look_ahead = 0 if self.by_rows else _LOOK_AHEAD
+        rows = Rows(length, 1, look_ahead, None if packs_rows else 1)
+        step_rows = math.ceil(expansion * max(self._row_counts(rows)) / replicas)
+        microbatches = -(-step_rows // max(microbatch_tokens // length, 1))
+        return dataclasses.replace(rows, count=-(-step_rows // microbatches))
+
+    def rows_for(
+        self, replicas: "Replicas", microbatch_tokens: int, expansion: float = 1.0
+    ) -> "Rows | None":
+        """Returns `rows` for these replicas; None if their shapes need not be fixed."""
+        if not replicas.fixed_shapes:
+            return None
+        return self.rows(microbatch_tokens, replicas.num_replicas, replicas.packs_rows, expansion)
+
+    def token_share(self, rows: "Rows", replicas: int) -> float:
+        """Returns the tokens of epoch 0 as a share of all positions that its steps compute."""
+        count = replicas * rows.count
+        computed = sum(-(-step_rows // count) for step_rows in self._row_counts(rows))
+        tokens = self._lengths[np.concatenate(self.epoch(0))].sum(dtype=np.int64)
+        return float(tokens / (2 * computed * count * rows.length))
+
+    def _row_counts(self, rows: "Rows") -> list[int]:
+        """Returns the number of rows of each batch of epoch 0."""
+        if rows.max_pairs not in self._counted_rows:
+            counts = [len(rows.pack(self._lengths[batch])) for batch in self.epoch(0)]
+            self._counted_rows[rows.max_pairs] = counts
+        return self._counted_rows[rows.max_pairs]
+
+    def divide_by_rows(
+        self, lengths: np.ndarray, order: np.ndarray, count: int
+    ) -> list[np.ndarray]:
+        """Returns the examples of `count` batches of about equal rows, in the order of the rows.
+
+        Args:
+          lengths: the lengths of all examples, [examples, 2].
+          order: the examples in random order.
+          count: number of batches, at most the number of examples.
+        """
+        rows = Rows(self.row_length, 1, _LOOK_AHEAD).pack(lengths[order])
+        if len(rows) < count:
+            return np.array_split(order, count)
+        order = order[list(itertools.chain(*rows))]
+        last_rows = [part[-1] for part in np.array_split(np.arange(len(rows)), count)]
+        return np.split(order, np.cumsum(list(map(len, rows)))[last_rows[:-1]])
+
+    def _cut_by_rows(self, order: np.ndarray) -> list[np.ndarray]:
+        rows, count = self._filled_rows(order), self._step_rows
+        return [
+            order[list(itertools.chain(*rows[first : first + count]))]
+            for first in range(0, len(rows), count)
+        ]
+
+    @functools.cached_property
+    def _step_rows(self) -> int:
+        """Number of rows of a batch: `batch_tokens`, or less for a last batch of the same size.
+
+        The number of an epoch's rows varies a little.
+        """
+        rows = len(self._filled_rows(self._shuffled(0)[1]))
+        most = self._batch_tokens // self.row_length
+        return min(most, math.ceil(_SPARE_ROWS * rows / math.ceil(rows / most)))
+
+    def _filled_rows(self, order: np.ndarray) -> list[list[int]]:
+        return Rows(self.row_length, 1, _LOOK_AHEAD).pack(self._lengths[order])
+
+    def _cut_by_length(self, order: np.ndarray) -> list[np.ndarray]:
+        # NumPy sorts 16 bits in linear time.
+        max_sides = self._lengths[order].max(axis=1).astype(np.uint16)
+        order = order[np.argsort(max_sides, kind="stable")]
         totals = np.cumsum(self._lengths[order], axis=0, dtype=np.int64)
         start, tokens_before, batches = 0, np.zeros(2, np.int64), []
         while start < len(order):
@@ -147,12 +266,99 @@ class TokenBatchSampler:
         return batches
 
 
+def _row_length(max_side: int, batch_tokens: int) -> int:
+    """Returns the row length for pairs of up to `max_side` tokens a side.
+
+    A power of two that holds the longest pair, and twice if it stays short; changed so that whole
+    rows fill `batch_tokens`.
+    """
+    length = 1 << (max_side - 1).bit_length()
+    length = min(max(min(2 * length, _MAX_FILLED_LENGTH), length), batch_tokens)
+    whole_rows = batch_tokens // (batch_tokens // length)
+    return max(whole_rows // 8 * 8, length)
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """The shape of all microbatches: rows that hold pairs one behind another, on both sides.
+
+    Attributes:
+      length: positions of a row.
+      count: rows of a replica's microbatch.
+      look_ahead: number of pairs, besides the first that does not fit, after which a row is full.
+      max_pairs: maximum number of pairs in a row; None = as many as fit.
+    """
+
+    length: int
+    count: int
+    look_ahead: int
+    max_pairs: int | None = None
+
+    def pack(self, lengths: np.ndarray) -> list[list[int]]:
+        """Packs pairs into rows in their order; returns the indices of each row's pairs.
+
+        A pair that does not fit waits for the next row, and later pairs may move forward. A pair
+        that is longer than a row is alone.
+
+        Args:
+          lengths: [pairs, 2], tokens of source and target.
+        """
+        pairs, rows = collections.deque(enumerate(lengths.tolist())), []
+        while pairs:
+            row: list[int] = []
+            waiting: list[tuple[int, list[int]]] = []
+            source_room = target_room = self.length
+            while pairs and len(waiting) <= self.look_ahead and len(row) != self.max_pairs:
+                index, (source, target) = pair = pairs.popleft()
+                fits = source <= source_room and target <= target_room
+                if fits or (not row and max(source, target) > self.length):
+                    row.append(index)
+                    source_room, target_room = source_room - source, target_room - target
+                else:
+                    waiting.append(pair)
+            pairs.extendleft(reversed(waiting))
+            rows.append(row)
+        return rows
+
+    def split(
+        self, lengths: np.ndarray, indices: np.ndarray, replicas: int
+    ) -> Iterator[tuple["Rows", list[list[np.ndarray]]]]:
+        """Divides a step's examples; yields each microbatch's shape, and the replicas' rows.
+
+        The shape is this one. Examples that augmentation has made longer than a row get rows of
+        twice the length, and so on.
+
+        Args:
+          lengths: the lengths of all examples, [examples, 2].
+          indices: the step's examples.
+          replicas: number of replicas.
+        """
+        fits = lengths[indices].max(axis=1) <= self.length
+        rows = [indices[fits][row] for row in self.pack(lengths[indices[fits]])]
+        for first in range(0, len(rows), self.count * replicas):
+            microbatch = rows[first : first + self.count * replicas]
+            yield self, [microbatch[replica::replicas] for replica in range(replicas)]
+        if not fits.all():
+            longer = dataclasses.replace(
+                self, length=2 * self.length, count=max(self.count // 2, 1)
+            )
+            yield from longer.split(lengths, indices[~fits], replicas)
+
+    def batch(self, store: ExampleStore, rows: Sequence[np.ndarray]) -> "Batch":
+        """Reads the examples of a replica's rows; the rows that are missing are padding."""
+        ids = np.zeros((2, self.count, self.length), np.int32)
+        sentences = np.zeros_like(ids)
+        for row, examples in enumerate(rows):
+            for side, name in enumerate(SIDES):
+                tokens = store.rows(examples, name)
+                sizes = list(map(len, tokens))
+                ids[side, row, : sum(sizes)] = np.concatenate(tokens)
+                sentences[side, row, : sum(sizes)] = np.repeat(np.arange(len(sizes)) + 1, sizes)
+        return Batch(*ids, *sentences) if self.max_pairs is None else Batch(*ids)
+
+
 def split_batch(
-    lengths: np.ndarray,
-    indices: np.ndarray,
-    microbatch_tokens: int,
-    replicas: int,
-    fixed_shapes: bool = False,
+    lengths: np.ndarray, indices: np.ndarray, microbatch_tokens: int, replicas: int
 ) -> list[list[np.ndarray]]:
     """Divides a step's examples by length; returns a part per microbatch and replica.
 
@@ -161,13 +367,10 @@ def split_batch(
       indices: the step's examples.
       microbatch_tokens: maximum tokens of a part on either side, padding included.
       replicas: number of replicas.
-      fixed_shapes: whether `make_batch` pads to fixed lengths.
     """
     max_sides = lengths[indices].max(axis=1)
     order = np.argsort(max_sides, kind="stable")
     indices, max_sides = indices[order], max_sides[order]
-    if fixed_shapes:
-        max_sides = _fixed_lengths(max_sides)
     for num_microbatches in itertools.count(1):
         parts = split_by_tokens(max_sides, num_microbatches * replicas)
         if all(
@@ -194,15 +397,29 @@ def split_by_tokens(lengths: np.ndarray, count: int) -> list[tuple[int, int]]:
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """The examples that one replica holds at once: ids padded with 0, int32 [rows, length]."""
+    """The examples that one replica holds at once.
+
+    Attributes:
+      source: ids padded with 0, int32 [rows, length].
+      target: likewise.
+      source_sentences: if rows hold several pairs, the number of each token's pair in its row, from
+        1, and 0 for padding, int32 [rows, length]; None = each row is a pair.
+      target_sentences: likewise.
+    """
 
     source: np.ndarray
     target: np.ndarray
+    source_sentences: np.ndarray | None = None
+    target_sentences: np.ndarray | None = None
 
     @property
     def target_tokens(self) -> int:
         """Number of target tokens, without padding."""
         return int(np.count_nonzero(self.target))
+
+    def inputs(self) -> dict[str, np.ndarray]:
+        """Returns the inputs of the model."""
+        return {name: array for name, array in vars(self).items() if array is not None}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,61 +435,50 @@ class Replicas(Protocol):
     Attributes:
       num_replicas: number of replicas of all workers together.
       local_replicas: numbers of this process's replicas.
-      fixed_shapes: whether every new shape is compiled, so that there should be few shapes.
+      fixed_shapes: whether every new shape is compiled, so that there should be only one.
+      packs_rows: whether the model can compute rows that hold several sentences.
     """
 
     num_replicas: int
     local_replicas: range
     fixed_shapes: bool
+    packs_rows: bool
 
 
 def replica_batches(
-    store: ExampleStore, indices: np.ndarray, microbatch_tokens: int, replicas: Replicas
+    store: ExampleStore,
+    indices: np.ndarray,
+    microbatch_tokens: int,
+    replicas: Replicas,
+    rows: Rows | None = None,
 ) -> Iterator[list[Batch | RemoteBatch]]:
     """Yields, for each microbatch of a step, the batches of all replicas.
 
-    Only the lengths of other workers' examples are read.
+    Only the lengths of other workers' examples are read. With `rows`, all microbatches have their
+    shape, instead of up to `microbatch_tokens`.
     """
-    fixed_tokens = microbatch_tokens if replicas.fixed_shapes else 0
-    for parts in split_batch(
-        store.lengths, indices, microbatch_tokens, replicas.num_replicas, replicas.fixed_shapes
-    ):
-        yield [
-            make_batch(store, part, fixed_tokens)
+    lengths, count = store.lengths, replicas.num_replicas
+
+    def batches(
+        make: Callable[[ExampleStore, Any], Batch], parts: Sequence[Any]
+    ) -> list[Batch | RemoteBatch]:
+        return [
+            make(store, part)
             if replica in replicas.local_replicas
-            else RemoteBatch(int(store.lengths[part, 1].sum()))
+            else RemoteBatch(int(lengths[np.hstack(part), 1].sum()) if len(part) else 0)
             for replica, part in enumerate(parts)
         ]
 
-
-def make_batch(store: ExampleStore, indices: np.ndarray, fixed_tokens: int = 0) -> Batch:
-    """Reads and pads examples; without examples, the batch is one row of padding.
-
-    With `fixed_tokens` (per side) there are few shapes: the length is rounded up to one of
-    `_FIXED_LENGTHS`, and rows of padding are added up to `fixed_tokens` / length.
-    """
-    sides = [np.zeros((1, 1), np.int32)] * 2
-    if len(indices):
-        sides = [store.padded(indices, side) for side in SIDES]
-    if fixed_tokens:
-        length = int(_fixed_lengths(max(side.shape[1] for side in sides)))
-        rows = max(len(sides[0]), fixed_tokens // length)
-        sides = [
-            np.pad(side, [(0, rows - side.shape[0]), (0, length - side.shape[1])]) for side in sides
-        ]
-    return Batch(*sides)
+    if rows:
+        for shape, parts in rows.split(lengths, indices, count):
+            yield batches(shape.batch, parts)
+    else:
+        for examples in split_batch(lengths, indices, microbatch_tokens, count):
+            yield batches(make_batch, examples)
 
 
-def worst_case_shape(tokens: int, max_side: int, fixed_shapes: bool = False) -> tuple[int, int]:
-    """Returns rows and length of a side of the microbatch that takes the most memory.
-
-    It has `tokens` tokens per side. All sentences are as long as the longest, since the memory of
-    attention grows with the square of the length.
-    """
-    length = int(_fixed_lengths(max_side)) if fixed_shapes else max_side
-    return -(-tokens // length), length
-
-
-def _fixed_lengths(lengths: np.ndarray | int) -> np.ndarray:
-    """Rounds lengths up to the next of `_FIXED_LENGTHS`."""
-    return np.take(_FIXED_LENGTHS, np.searchsorted(_FIXED_LENGTHS, lengths))
+def make_batch(store: ExampleStore, indices: np.ndarray) -> Batch:
+    """Reads and pads examples; without examples, the batch is one row of padding."""
+    if not len(indices):
+        return Batch(*[np.zeros((1, 1), np.int32)] * 2)
+    return Batch(*(store.padded(indices, side) for side in SIDES))

@@ -205,6 +205,24 @@ class Layout:
         """Returns x in this layout as [batch, length, ...]; `shape` reshapes each position."""
         return ops.reshape(x, (*ops.shape(x)[:2], *shape)) if shape else x
 
+    def positions(self):
+        """Returns each token's position in its sentence, [batch, length]; None = 0, 1, 2, ..."""
+
+    def starts(self, ids):
+        """Returns which of `ids` [batch, length] begin a sentence, boolean [batch, length]."""
+        return ops.equal(ops.cumsum(ops.ones_like(ids), axis=1), 1)
+
+    def shift_right(self, x, first=0):
+        """Returns x [batch, length, ...] one position later; sentences begin with `first`."""
+        padding = [[0, 0], [1, 0], *[[0, 0]] * (len(x.shape) - 2)]
+        return ops.pad(x[:, :-1], padding, constant_values=first)
+
+    def same_sentence(self, keys):
+        """Returns which keys, in another layout, are of the query's sentence or its translation.
+
+        Boolean [batch, query length, key length]; None = all of the row.
+        """
+
 
 AS_IS = Layout()
 
@@ -232,6 +250,43 @@ class DenseLayout(Layout):
     def unpack(self, x, *shape):
         """See `Layout`."""
         return ops.reshape(x, (*self._shape, *(shape or x.shape[1:])))
+
+
+class PackedLayout(DenseLayout):
+    """Rows that hold several sentences, one behind the other (tensor2tensor's "packed").
+
+    Each sentence is computed as if it were alone: its positions begin with 0, and it attends only
+    to itself and, in the decoder, to the source sentence of its own number.
+
+    Args:
+      sentences: integers [batch, length]: the number of each token's sentence in its row, from 1,
+        in ascending order; 0 = padding, at the end of a row.
+    """
+
+    def __init__(self, sentences: Any):
+        super().__init__(*ops.shape(sentences))
+        self._sentences = sentences
+
+    def positions(self):
+        """See `Layout`."""
+        length = ops.shape(self._sentences)[1]
+        before = ops.arange(length) < ops.arange(length)[:, None]
+        earlier = ops.logical_and(self.same_sentence(self), before)
+        return ops.sum(ops.cast(earlier, "int32"), axis=2)
+
+    def starts(self, ids=None):
+        """See `Layout`."""
+        previous = ops.pad(self._sentences[:, :-1], [[0, 0], [1, 0]], constant_values=-1)
+        return ops.not_equal(self._sentences, previous)
+
+    def shift_right(self, x, first=0):
+        """See `Layout`."""
+        starts = ops.reshape(self.starts(), (*self._shape, *[1] * (len(x.shape) - 2)))
+        return ops.where(starts, ops.cast(first, x.dtype), super().shift_right(x))
+
+    def same_sentence(self, keys):
+        """See `Layout`."""
+        return ops.equal(self._sentences[:, :, None], keys._sentences[:, None, :])
 
 
 class RaggedLayout(Layout):
@@ -288,16 +343,20 @@ class RaggedLayout(Layout):
         return ops.where(mask, values, ops.zeros_like(values)) if zero_padding else values
 
 
-def layout_of(ids, ragged=False):
+def layout_of(ids, ragged=False, sentences=None):
     """Returns the layout in which to compute with a batch of ids.
 
     Args:
       ids: integers [batch, length].
       ragged: whether padding is left out.
+      sentences: see `PackedLayout`; None = each row is a sentence.
 
     Returns:
-      A `RaggedLayout` or a `DenseLayout`; `AS_IS` for symbolic tensors of unknown sizes.
+      A `PackedLayout`, `RaggedLayout` or `DenseLayout`; `AS_IS` for symbolic tensors of unknown
+      sizes.
     """
+    if sentences is not None:
+        return PackedLayout(sentences)
     if ragged:
         return RaggedLayout(ops.not_equal(ids, PADDING_ID))
     sizes = ops.shape(ids)[:2]

@@ -223,6 +223,7 @@ class SinusoidalPositions(PaperLayer):
     Call arguments:
       x: [..., length, d_model].
       start: position of x's first row, an integer or a scalar tensor (default 0).
+      positions: integers [..., length] below length, instead of 0, 1, 2, ... (see `PackedLayout`).
 
     Returns:
       [..., length, d_model].
@@ -242,15 +243,16 @@ class SinusoidalPositions(PaperLayer):
                 code="bad_value",
             )
 
-    def call(self, x, start=0):
+    def call(self, x, start=0, positions=None):
         """See the class."""
         start = start + self.first
         # In a graph for all lengths neither is a Python integer.
         if isinstance(start, int) and isinstance(x.shape[-2], int):
-            positions = np.arange(start, start + x.shape[-2])
+            rows = np.arange(start, start + x.shape[-2])
         else:
-            positions = start + ops.arange(ops.shape(x)[-2], dtype="int32")
-        waves = sinusoids(positions, x.shape[-1], self.layout, self.table_length)
+            rows = start + ops.arange(ops.shape(x)[-2], dtype="int32")
+        waves = sinusoids(rows, x.shape[-1], self.layout, self.table_length)
+        waves = waves if positions is None else ops.take(waves, positions, axis=0)
         return x + ops.cast(waves, x.dtype)
 
     def get_config(self):
@@ -291,9 +293,10 @@ class LearnedPositions(PaperLayer):
             initializer=keras.initializers.RandomNormal(stddev=d_model**-0.5),
         )
 
-    def call(self, x, start=0):
+    def call(self, x, start=0, positions=None):
         """See the class."""
-        positions = start + self.first + ops.arange(ops.shape(x)[-2], dtype="int32")
+        positions = ops.arange(ops.shape(x)[-2], dtype="int32") if positions is None else positions
+        positions = start + self.first + positions
         rows = ops.take(self.table, ops.minimum(positions, self.max_positions - 1), axis=0)
         return x + ops.cast(rows, x.dtype)
 
@@ -316,12 +319,13 @@ class NoPositions(PaperLayer):
     Call arguments:
       x: [batch, length, d_model].
       start: ignored.
+      positions: ignored.
 
     Returns:
       x.
     """
 
-    def call(self, x, start=0):
+    def call(self, x, start=0, positions=None):
         """See the class."""
         return x
 

@@ -1,6 +1,7 @@
 """The Transformer (section 3)."""
 
 import functools
+import inspect
 from typing import Any, Self
 
 import keras
@@ -42,7 +43,9 @@ class Transformer(PaperArguments, keras.Model):
 
     Call arguments:
       inputs: {"source": integers [batch, source length], "target": integers [batch, target
-        length]}. The model predicts this target, and itself shifts it to the right.
+        length]}. The model predicts this target, and itself shifts it to the right. If rows hold
+        several sentences, also "source_sentences" and "target_sentences": the number of each
+        token's sentence, see `PackedLayout`; sentences of one number are a pair.
       packed: whether to skip padding in computations (see `RaggedLayout`).
       training: whether dropout acts.
 
@@ -157,7 +160,8 @@ class Transformer(PaperArguments, keras.Model):
     def call(self, inputs, packed=False, training=None):
         """See the class."""
         source, target = inputs["source"], inputs["target"]
-        layouts = layout_of(target, ragged=packed), layout_of(source, ragged=packed)
+        sentences = inputs.get("target_sentences"), inputs.get("source_sentences")
+        layouts = layout_of(target, packed, sentences[0]), layout_of(source, packed, sentences[1])
         memory, memory_mask = self.encode(source, layouts[1], training=training)
         x = self.decode(target, memory, memory_mask, *layouts, training=training)
         logits = self.logits(x)
@@ -180,15 +184,15 @@ class Transformer(PaperArguments, keras.Model):
         mask = ops.not_equal(source, PADDING_ID)
         if not self.config.source_end:
             # Mask the final EOS, unless it is the whole sentence.
-            is_end = ops.equal(source[:, 1:], EOS_ID)
-            is_visible = ops.concatenate([mask[:, :1], ops.logical_not(is_end)], axis=1)
+            is_visible = ops.logical_or(layout.starts(source), ops.not_equal(source, EOS_ID))
             mask = ops.logical_and(mask, is_visible)
         x = self.source_embedding(source)
         x = x + ops.cast(self.source_bias, x.dtype) if self.config.source_bias else x
-        x = self.source_positions(x)
+        x = self._add_positions(self.source_positions, x, layout)
         x = self.source_norm(x) if self.config.embedding_norm else x
         x = self.embedding_dropout(layout.pack(x), training=training)
         options = dict(layout=layout, return_attention_scores=return_attention_scores)
+        options |= dict(attention_mask=layout.same_sentence(layout))
         weights = []
         for layer in self.encoder:
             x, *layer_weights = self._run(layer, x, padding_mask=mask, training=training, **options)
@@ -224,16 +228,17 @@ class Transformer(PaperArguments, keras.Model):
         """
         # Shift the target to the right by one.
         if start := self.config.start_id:
-            target = ops.pad(target[:, :-1], [[0, 0], [1, 0]], constant_values=start)
-            x = self.embedding(target)
+            x = self.embedding(layout.shift_right(target, start))
         else:
             # The first input is a zero vector.
-            x = ops.pad(self.embedding(target)[:, :-1], [[0, 0], [1, 0], [0, 0]])
-        x = self.target_positions(x)
+            x = layout.shift_right(self.embedding(target))
+        x = self._add_positions(self.target_positions, x, layout)
         x = self.target_norm(x) if self.config.embedding_norm else x
         x = self.embedding_dropout(layout.pack(x), training=training)
         options = dict(layout=layout, memory_layout=memory_layout)
         options |= dict(encoder_padding_mask=memory_mask)
+        options |= dict(decoder_attention_mask=layout.same_sentence(layout))
+        options |= dict(encoder_attention_mask=layout.same_sentence(memory_layout))
         options |= dict(return_attention_scores=return_attention_scores, training=training)
         weights = []
         for layer in self.decoder:
@@ -374,6 +379,26 @@ class Transformer(PaperArguments, keras.Model):
         """Returns all `keras.layers.Dense` in the model: projections and feed-forward layers."""
         layers = self._flatten_layers()
         return [layer for layer in layers if isinstance(layer, keras.layers.Dense)]
+
+    @property
+    def packs_rows(self):
+        """Whether a row may hold several sentences, see `PackedLayout`.
+
+        A subclass with its own `call`, `encode` or `decode`, or a position encoding whose `call`
+        has no `positions`, might compute them as one sentence; it may set this attribute itself.
+        """
+        methods = ("call", "encode", "decode")
+        return all(
+            getattr(type(self), name) is getattr(Transformer, name) for name in methods
+        ) and all(
+            "positions" in inspect.signature(layer.call).parameters
+            for layer in (self.source_positions, self.target_positions)
+        )
+
+    def _add_positions(self, encoding, x, layout):
+        """Returns x [batch, length, d_model] with the encoding of each token's position."""
+        positions = layout.positions()
+        return encoding(x) if positions is None else encoding(x, positions=positions)
 
     def _run(self, layer, *inputs, training, **options):
         """Returns the outputs of a layer: states and, if requested, attention weights."""

@@ -233,9 +233,12 @@ class SplitLoss:
         self._min_tokens = min(hparams.max_length, self._max_tokens)
         # Batches as in training, so that eval_steps selects the same batches on every machine.
         limits = hparams.batch_tokens, self._min_tokens
-        sampler = TokenBatchSampler(self._store.lengths, *limits, seed=0)
-        self.left_out = sampler.left_out
-        self._batches = sampler.epoch(0)[: eval_steps or None]
+        self._sampler = TokenBatchSampler(
+            self._store.lengths, *limits, seed=0, batching=hparams.batching
+        )
+        self.left_out = self._sampler.left_out
+        self._batches = self._sampler.epoch(0)[: eval_steps or None]
+        self._rows = self._sampler.rows_for(step, self._max_tokens)
 
     def measure(self) -> dict[str, float]:
         """Returns {"loss": unsmoothed cross-entropy per token, "perplexity", "accuracy"}.
@@ -254,7 +257,9 @@ class SplitLoss:
     def _sums(self, examples: np.ndarray) -> list[dict[str, float]]:
         """Splits a batch into microbatches that fit into memory; returns the sums of each."""
         while True:
-            microbatches = replica_batches(self._store, examples, self._max_tokens, self.step)
+            microbatches = replica_batches(
+                self._store, examples, self._max_tokens, self.step, self._rows
+            )
             try:
                 return [self.step.evaluate(microbatch) for microbatch in microbatches]
             except OutOfMemoryError:
@@ -275,4 +280,5 @@ class SplitLoss:
                 code="out_of_memory",
             )
         self._max_tokens = max(old_tokens // 2, self._min_tokens)
+        self._rows = self._sampler.rows_for(self.step, self._max_tokens)
         print_beside_bar(f"{problem}: continuing with {self._max_tokens:,}.")

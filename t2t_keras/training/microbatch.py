@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from t2t_keras.data.batches import TokenBatchSampler, worst_case_shape
+from t2t_keras.data.batches import TokenBatchSampler
 from t2t_keras.data.dataset import Generated, open_generated
 from t2t_keras.environment import free_memory
 from t2t_keras.errors import TRY_AGAIN_STATUS, UserError
@@ -124,7 +124,8 @@ def microbatch_of_run(
     sampler = _make_sampler(store.lengths, hparams)
     augmentation = config.augmentation(generated)
     expansion = augmentation.token_expansion(store) if augmentation else 1.0
-    step_tokens = round(expansion * sampler.max_padded_tokens(step.num_replicas, step.fixed_shapes))
+    shapes = step.fixed_shapes, step.packs_rows
+    step_tokens = round(expansion * sampler.max_padded_tokens(step.num_replicas, *shapes))
     tokens, reason = max(step_tokens, minimum), f"a whole step on {hardware_name(gpus)}"
     if not gpus:
         tokens, reason = _largest_on_cpu(step, config, sampler, tokens, cluster)
@@ -155,7 +156,7 @@ def _largest_on_cpu(
         num_trained = sum(math.prod(weight.shape) for weight in step.model.trainable_weights)
 
     def needed_bytes(tokens: int) -> int:
-        rows, length = worst_case_shape(tokens, sampler.max_side, step.fixed_shapes)
+        rows, length = sampler.worst_case_shape(tokens, step.fixed_shapes, step.packs_rows)
         memory = step_memory(hparams, config.vocab_sizes, rows * length, length, True, num_trained)
         # Weights and moments are in memory already.
         temporary = memory["at most"] - memory["weights"] - memory["optimizer"]
@@ -189,12 +190,12 @@ def dry_run(
         rows = -(-hparams.batch_tokens // hparams.max_length) * devices.replicas
         lengths = np.full((rows, 2), hparams.max_length, np.int32)
         vocab_sizes = problem.vocab_size, None if problem.shared_vocabulary else problem.vocab_size
+    hparams = config.with_batching(devices.batching).hparams
     sampler = _make_sampler(lengths, hparams)
     limit = Microbatch(output_dir, hparams, devices.gpus, devices.replicas, cluster).tokens
     step_tokens = round(expansion * sampler.max_padded_tokens(devices.replicas, fixed_shapes))
-    # Fixed shapes are padded up to the microbatch, even for few examples.
-    tokens = limit if limit and fixed_shapes else min(limit or step_tokens, step_tokens)
-    rows, length = worst_case_shape(tokens, sampler.max_side, fixed_shapes)
+    tokens = min(limit or step_tokens, step_tokens)
+    rows, length = sampler.worst_case_shape(tokens, fixed_shapes)
     accumulates = devices.accumulates or 0 < limit < step_tokens
     memory = step_memory(hparams, vocab_sizes, rows * length, length, accumulates)
     best_size = FLOAT32 * hparams.count_weights(*vocab_sizes)
@@ -204,7 +205,7 @@ def dry_run(
     note = " Frozen weights are counted as trained." if hparams.trainable else ""
     return (
         f"Each of {devices.replicas} replica(s) with microbatch_tokens="
-        f"{f'{limit:,}' if limit else 'auto'}, at most {rows:,} pairs of {length:,} tokens a side "
+        f"{f'{limit:,}' if limit else 'auto'}, at most {rows:,} rows of {length:,} tokens a side "
         f"at once, compute_dtype={hparams.compute_dtype}, "
         f"recompute={str(hparams.recompute).lower()}:\n" + "\n".join(lines) + "\n"
         "At most: weights, optimizer, accumulators, and the larger of gradients and activations "
@@ -216,4 +217,5 @@ def dry_run(
 
 
 def _make_sampler(lengths: np.ndarray, hparams: HParams) -> TokenBatchSampler:
-    return TokenBatchSampler(lengths, hparams.batch_tokens, hparams.max_length, seed=0)
+    limits = hparams.batch_tokens, hparams.max_length
+    return TokenBatchSampler(lengths, *limits, seed=0, batching=hparams.batching)

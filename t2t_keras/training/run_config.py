@@ -230,6 +230,14 @@ class RunConfig:
             tokenizer=generated.tokenizer,
         )
 
+    def with_batching(self, batching: str) -> "RunConfig":
+        """Returns the run with batching=auto replaced."""
+        if self.hparams.batching != "auto":
+            return self
+        return dataclasses.replace(
+            self, hparams=dataclasses.replace(self.hparams, batching=batching)
+        )
+
     @property
     def vocab_sizes(self) -> tuple[int, int | None]:
         """Size of the vocabulary, and of the source's own vocabulary or None."""

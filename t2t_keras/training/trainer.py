@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import dataclasses
+import functools
 import itertools
 import math
 import signal
@@ -54,6 +55,8 @@ Microbatches = list[list[Batch | RemoteBatch]]
 _FIRST_EVALUATION_SECONDS = 60.0
 # Schedules whose rate rises over warmup_steps; a user's own schedule may ignore them.
 _WARMUP_SCHEDULES = ("transformer", "inverse_square_root", "cosine")
+# Rows that a step of augmented pairs may have, relative to the average.
+_SPARE_ROWS = 1.03
 # Number of steps whose arrays are prepared ahead of the computed step.
 _STEPS_AHEAD = 4
 
@@ -191,10 +194,14 @@ class _Trainer:
             problem.mix,
             problem.mix_until,
             generated.corpora,
+            hparams.batching,
         )
         augmentation = config.augmentation(generated)
         augmented = AugmentedSteps(store, sampler, augmentation, seed) if augmentation else None
-        self._prefetcher = Prefetcher(store, sampler, self._step, self._microbatch, augmented)
+        expansion = _SPARE_ROWS * augmentation.token_expansion(store) if augmentation else 1.0
+        self._prefetcher = Prefetcher(
+            store, sampler, self._step, self._microbatch, augmented, expansion
+        )
         if is_chief:
             config.save(self._output_dir)
         self._data_check = BackgroundCheck(generated) if is_chief else None
@@ -276,7 +283,7 @@ class _Trainer:
             f"{model_size} on {self._step.num_replicas} replica(s), steps {self._start_step:,} to "
             f"{self._last_step:,}, {num_pairs:,} training pairs. A step fills on average "
             f"{source_fill:.1%} (source) and {target_fill:.1%} (target) of "
-            f"batch_tokens={hparams.batch_tokens:,}.",
+            f"batch_tokens={hparams.batch_tokens:,}.{self._prefetcher.describe()}",
             flush=True,
         )
         left_out = {"training": sampler.left_out}
@@ -469,11 +476,25 @@ class Prefetcher:
         step: Step,
         microbatch: Microbatch,
         augmented: AugmentedSteps | None = None,
+        expansion: float = 1.0,
     ):
         self._store, self._sampler, self._step = store, sampler, step
         self._microbatch, self._augmented = microbatch, augmented
+        # The shape of the microbatches depends on their limit alone.
+        self._rows_for = functools.cache(lambda tokens: sampler.rows_for(step, tokens, expansion))
         # A single thread: the sampler holds only one epoch, the augmentation one group of steps.
         self._thread = ThreadPoolExecutor(1)
+
+    def describe(self) -> str:
+        """Returns what a step computes: the share of tokens, and the shape of all microbatches."""
+        rows, replicas = self._rows_for(self._microbatch.tokens), self._step.num_replicas
+        if rows is None:
+            return ""
+        share = self._sampler.token_share(rows, replicas)
+        return (
+            f" All microbatches have one shape, {rows.count:,} rows of {rows.length:,} tokens a "
+            f"side; {share:.1%} of what is computed are tokens."
+        )
 
     def at(self, number: int) -> Microbatches:
         """Returns the arrays of a step."""
@@ -504,4 +525,5 @@ class Prefetcher:
             store, examples = self._augmented.at(number)
         else:
             store, examples = self._store, self._sampler.at(number)
-        return tokens, list(replica_batches(store, examples, tokens, self._step))
+        rows = self._rows_for(tokens)
+        return tokens, list(replica_batches(store, examples, tokens, self._step, rows))

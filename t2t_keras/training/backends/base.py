@@ -53,7 +53,8 @@ class Step(abc.ABC):
       good_steps: number of steps since the loss scale changed.
       num_replicas: number of replicas of all workers together.
       local_replicas: numbers of this process's replicas.
-      fixed_shapes: whether each new shape is compiled; arrays are then padded to a few shapes.
+      fixed_shapes: whether each new shape is compiled; all arrays then have one shape.
+      packs_rows: whether the model can compute rows that hold several sentences.
       gpus: names of the GPUs of this process; empty = the CPU.
     """
 
@@ -68,6 +69,7 @@ class Step(abc.ABC):
         self._scales_loss = hparams.compute_dtype == "float16"
         self.schedule = make_schedule(hparams)
         self.model = make_model()
+        self.packs_rows = getattr(self.model, "packs_rows", False)
         choose_trained(self.model, hparams)
         self._seed_states = seed_states(self.model)
         self.optimizer = make_optimizer(hparams, self.model.trainable_variables)
@@ -159,6 +161,11 @@ class Devices:
     replicas: int
     fixed_shapes: bool
     accumulates: bool = False
+
+    @property
+    def batching(self) -> str:
+        """The hyperparameter `batching` that suits the devices."""
+        return "rows" if self.fixed_shapes else "length"
 
 
 def check_backend(eval_bleu: bool = False) -> None:

@@ -75,8 +75,7 @@ class JaxStep(Step):
                         values["weights"],
                         self._frozen_values(),
                         values["loss_scale"][0],
-                        batch.source,
-                        batch.target,
+                        batch.inputs(),
                         seeds.astype(np.uint32),  # The type of JAX's keys.
                         tokens,
                     )
@@ -104,7 +103,7 @@ class JaxStep(Step):
         trained, frozen = self._variable_values()["weights"], self._frozen_values()
         unused_seeds = np.zeros((len(self._seed_states), 2), np.uint32)
         with _memory_errors():
-            sums = self._evaluate(trained, frozen, part.source, part.target, unused_seeds)
+            sums = self._evaluate(trained, frozen, part.inputs(), unused_seeds)
             return {name: float(value) for name, value in jax.device_get(sums).items()}
 
     def _variable_values(self) -> dict[str, list[jax.Array]]:
@@ -130,12 +129,10 @@ class JaxStep(Step):
         self,
         weights: list[jax.Array],
         frozen: list[jax.Array],
-        source: jax.Array,
-        target: jax.Array,
+        inputs: dict[str, jax.Array],
         seeds: jax.Array,
         training: bool,
     ) -> jax.Array:
-        inputs = {"source": source, "target": target}
         values: dict[int, Any] = dict(zip(map(id, self._seed_states), seeds, strict=True))
         values |= dict(zip(map(id, self._frozen_weights), frozen, strict=True))
         non_trainable = [values[id(variable)] for variable in self.model.non_trainable_variables]
@@ -147,16 +144,15 @@ class JaxStep(Step):
         weights: list[jax.Array],
         frozen: list[jax.Array],
         loss_scale: jax.Array,
-        source: jax.Array,
-        target: jax.Array,
+        inputs: dict[str, jax.Array],
         seeds: jax.Array,
         tokens: jax.Array,
     ) -> dict[str, Any]:
         """Adds a microbatch's share of the step's gradient, and its sums, to `totals`."""
 
         def loss(weights: list[jax.Array]) -> tuple[jax.Array, dict[str, jax.Array]]:
-            logits = self._logits(weights, frozen, source, target, seeds, training=True)
-            sums = token_sums(logits, target, self._hparams.label_smoothing, self._loss)
+            logits = self._logits(weights, frozen, inputs, seeds, training=True)
+            sums = token_sums(logits, inputs["target"], self._hparams.label_smoothing, self._loss)
             share = sums["loss"] / tokens
             return share * loss_scale if self._scales_loss else share, sums
 
@@ -189,12 +185,11 @@ class JaxStep(Step):
         self,
         weights: list[jax.Array],
         frozen: list[jax.Array],
-        source: jax.Array,
-        target: jax.Array,
+        inputs: dict[str, jax.Array],
         seeds: jax.Array,
     ) -> dict[str, jax.Array]:
-        logits = self._logits(weights, frozen, source, target, seeds, training=False)
-        return token_sums(logits, target)
+        logits = self._logits(weights, frozen, inputs, seeds, training=False)
+        return token_sums(logits, inputs["target"])
 
 
 def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:

@@ -31,7 +31,8 @@ from t2t_keras.training.optimizer import (
 from t2t_keras.training.run_config import RunConfig
 
 # Signatures of the compiled functions' arguments.
-_IDS = tf.TensorSpec([None, None], tf.int32)
+_SIDES = {name: tf.TensorSpec([None, None], tf.int32) for name in ("source", "target")}
+_SENTENCES = {f"{name}_sentences": spec for name, spec in _SIDES.items()}
 _TOKENS = tf.TensorSpec([], tf.float32)
 _MEASURE = tf.TensorSpec([], tf.bool)
 
@@ -160,7 +161,8 @@ class TensorFlowStep(Step):
         # XLA needs shapes that do not depend on the amount of padding.
         self._packed = not xla
         seeds = tf.TensorSpec([len(self._seed_states), 2], tf.int64)
-        parts = [(_IDS, _IDS, seeds)] * len(self.local_replicas)
+        sentences = _SENTENCES if xla and self.packs_rows else {}
+        parts = [(_SIDES | sentences, seeds)] * len(self.local_replicas)
         self._gradients = _compile(self._replica_gradients, jit_compile=xla or None)
         self._update = _compile(self._one_update, input_signature=[parts, _TOKENS, _MEASURE])
         self._accumulate = _compile(self._one_accumulation, input_signature=[parts, _TOKENS])
@@ -207,13 +209,13 @@ class TensorFlowStep(Step):
     def _inputs(
         self, step: int, number: int, microbatch: Sequence[Batch | RemoteBatch]
     ) -> list[tuple[Any, ...]]:
-        """Returns (source, target, seeds) of each local replica."""
+        """Returns the model's inputs and the seeds of each local replica."""
         first_part = number * self.num_replicas
         inputs = []
         for replica, part in enumerate(microbatch, first_part):
             if isinstance(part, Batch):
                 seeds = dropout_seeds(self._seed, step, replica, len(self._seed_states))
-                inputs.append((part.source, part.target, seeds))
+                inputs.append((part.inputs(), seeds))
         return inputs
 
     def _make_accumulators(self) -> None:
@@ -237,7 +239,7 @@ class TensorFlowStep(Step):
     def _run(
         self, replica_function: Callable[..., Any], parts: list[tuple[Any, ...]] | None = None
     ) -> Any:
-        """Runs a function in all replicas, each with its (source, target, seeds) of `parts`.
+        """Runs a function in all replicas, each with its inputs and seeds of `parts`.
 
         Returns one replica's results, as they are the same on all.
         """
@@ -282,21 +284,19 @@ class TensorFlowStep(Step):
         return self._finish_step(self._run(replica_apply))
 
     def _one_evaluation(self, parts: list[tuple[Any, ...]]) -> dict[str, tf.Tensor]:
-        def replica_evaluation(
-            source: tf.Tensor, target: tf.Tensor, _: tf.Tensor
-        ) -> dict[str, tf.Tensor]:
-            return self._replica_total(self._token_sums(source, target, training=False))
+        def replica_evaluation(inputs: dict[str, tf.Tensor], _: tf.Tensor) -> dict[str, tf.Tensor]:
+            return self._replica_total(self._token_sums(inputs, training=False))
 
         return self._run(replica_evaluation, parts)
 
     def _replica_gradients(
-        self, source: tf.Tensor, target: tf.Tensor, seeds: tf.Tensor, tokens: tf.Tensor
+        self, inputs: dict[str, tf.Tensor], seeds: tf.Tensor, tokens: tf.Tensor
     ) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
         """Returns dense gradients of this replica's share of the loss, and its `token_sums`."""
         states = zip(self._seed_states, tf.unstack(seeds), strict=True)
         with keras.StatelessScope(state_mapping=list(states)), tf.GradientTape() as tape:
             options = dict(label_smoothing=self._hparams.label_smoothing, loss=self._loss)
-            sums = self._token_sums(source, target, training=True, **options)
+            sums = self._token_sums(inputs, training=True, **options)
             loss = sums["loss"] / tokens
             if self._scales_loss:
                 loss = loss * self.loss_scale
@@ -305,9 +305,9 @@ class TensorFlowStep(Step):
         return [tf.convert_to_tensor(gradient) for gradient in gradients], sums
 
     def _token_sums(
-        self, source: tf.Tensor, target: tf.Tensor, training: bool, **options: Any
+        self, inputs: dict[str, tf.Tensor], training: bool, **options: Any
     ) -> dict[str, tf.Tensor]:
-        inputs = {"source": source, "target": target}
+        target = inputs["target"]
         logits = self.model(inputs, packed=self._packed, training=training)
         if self._packed:
             target = layout_of(target, ragged=True).pack(target)

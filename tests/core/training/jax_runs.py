@@ -74,6 +74,11 @@ def check_runs(folder, flags):
     train("plain", 0, PLAIN, "--schedule=train")
     out = train("plain", 20, "", "--schedule=train", "--profile_steps=2,3")
     assert "step 10/20  loss " in out
+    # Of 300 tokens, rows of 32 hold 288; 128 are computed at once.
+    count, length, share = re.search(r"(\d+) rows of (\d+) .* (\d+\.\d)% of", out).groups()
+    assert (int(count), int(length)) == (3, 32)
+    assert float(share) > 85
+    assert "batching" in train("plain", 21, f"{PLAIN},batching=length", status=2)
     assert list((plain / "train" / "plugins" / "profile").glob("*/*.xplane.pb"))
     train("plain", 25)
     assert read_costs(plain)[25].target_tokens == sum(
@@ -199,6 +204,7 @@ def check_steps(folder):
     step = check_missing_memory(make, halves)
     assert_same(trained(step, steps(halves)), expected)
     check_half_precision(make, steps(whole), expected[1])
+    check_packed_rows(make, config)
     check_dropout(make, whole[0][0])
     check_average(make, steps(halves))
     check_trained_parts(make, halves)
@@ -217,6 +223,28 @@ def check_steps(folder):
     model.compile(t2t.Adam(0.001), t2t.SmoothedCrossEntropy(0.1))
     losses = model.fit(batch, batch["target"], epochs=5, verbose=0).history["loss"]
     assert losses[-1] < losses[0]
+
+
+def check_packed_rows(make, config):
+    """20 steps of packed rows are those of rows of one pair."""
+    from step_checks import assert_same, trained
+
+    from t2t_keras.data.batches import Rows, replica_batches
+    from t2t_keras.data.dataset import open_generated
+
+    store = open_generated(config.problem, config.data_dir).open_examples("train")
+    short = np.flatnonzero(store.lengths.max(axis=1) <= 12)
+
+    def results(rows):
+        step = make(adam_epsilon=1e-3)
+        chosen = (np.roll(short, 7 * number)[:40] for number in range(20))
+        steps = (list(replica_batches(store, pairs, 0, step, rows)) for pairs in chosen)
+        return trained(step, enumerate(steps))
+
+    actual = results(Rows(32, 12, 20))
+    assert_same(actual, results(Rows(12, 40, 0, max_pairs=1)))
+    losses = [sums["loss"] / sums["tokens"] for sums in actual[1]]
+    assert losses[-1] < losses[0] - 0.2
 
 
 def check_missing_memory(make, halves):

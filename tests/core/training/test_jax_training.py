@@ -34,7 +34,7 @@ def runs(generated, make_record, make_strategy, tmp_path_factory):
     (folder / "next_steps.json").write_text(json.dumps(steps))
     store = generated.open_examples("train")
     short = np.flatnonzero(store.lengths.max(axis=1) <= 12)[:20]
-    np.savez(folder / "batch.npz", **dataclasses.asdict(make_batch(store, short)))
+    np.savez(folder / "batch.npz", **make_batch(store, short).inputs())
     # Without those of the hyperparameters.
     (folder / "flags.json").write_text(json.dumps(flags_of(make_record())[:-1]))
     # What several runs compile is compiled once.
@@ -53,7 +53,7 @@ def runs(generated, make_record, make_strategy, tmp_path_factory):
 
 def recorded_training(config, generated, strategy, folder, steps):
     """Trains up to a step with TensorFlow; returns the result and the numbers of each step."""
-    hparams = dataclasses.replace(config.hparams, train_steps=steps, microbatch_tokens=512)
+    hparams = dataclasses.replace(config.hparams, train_steps=steps, microbatch_tokens=1024)
     config, numbers = dataclasses.replace(config, hparams=hparams), []
     step = TensorFlowStep(config.make_model, hparams, strategy, 1)
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 from refusals import refused
 from training_runs import numbers_in
 
-from t2t_keras.data.batches import TokenBatchSampler, make_batch, split_batch
+from t2t_keras.data.batches import TokenBatchSampler, make_batch, replica_batches
 from t2t_keras.errors import OutOfMemoryError
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.models.transformer import Transformer
@@ -80,7 +80,7 @@ def find(generated, make_record, tmp_path):
     """
 
     def find(gpus=0, directory="run", replicas=2, cluster=None, numbers=(), tokens=0, trainable=()):
-        step = types.SimpleNamespace(fixed_shapes=False, num_replicas=replicas)
+        step = types.SimpleNamespace(fixed_shapes=False, num_replicas=replicas, packs_rows=True)
         step.local_replicas, step.gpus = range(replicas), ["Some GPU"] * gpus
         workers, answers = Workers(cluster), iter(numbers)
         workers.gather = lambda number: [number, next(answers, number)]
@@ -155,7 +155,7 @@ def test_a_run_that_continues_splits_its_steps_as_before(find, free):
 
 @pytest.fixture
 def estimate(make_record, tmp_path, monkeypatch):
-    """estimate(microbatch_tokens, ...): pairs and tokens a side of a dry run, and MB by name."""
+    """estimate(microbatch_tokens, ...): rows and tokens a side of a dry run, and MB by name."""
 
     def estimate(microbatch_tokens, replicas=1, xla=False):
         # As wide as shows in whole megabytes.
@@ -164,9 +164,9 @@ def estimate(make_record, tmp_path, monkeypatch):
         monkeypatch.setattr(backend, "plan_devices", lambda *_: devices)
         text = dry_run(make_record(**size), tmp_path, 0, TrainOptions()).replace(",", "")
         assert f"Each of {replicas} replica" in text
-        pairs, length = re.search(r" (\d+) pairs of (\d+) tokens", text).groups()
+        rows, length = re.search(r" (\d+) rows of (\d+) tokens", text).groups()
         parts = re.findall(r"^(\w[\w ]+?) +(\d+) MB$", text, re.MULTILINE)
-        return int(pairs), int(length), {name: int(size) for name, size in parts}
+        return int(rows), int(length), {name: int(size) for name, size in parts}
 
     return estimate
 
@@ -174,17 +174,19 @@ def estimate(make_record, tmp_path, monkeypatch):
 def test_a_dry_run_splits_as_requested_or_remembered_and_no_further(
     estimate, make_record, tmp_path
 ):
-    pairs, length, megabytes = estimate(100)
-    assert 100 <= pairs * length < 100 + length
+    rows, length, megabytes = estimate(100)
+    assert 100 <= rows * length < 100 + length
     parts = "weights optimizer accumulators gradients activations logits".split()
     assert list(megabytes) == [*parts, "at most"]
     assert estimate(100_000)[:2] == estimate(0)[:2]
-    # Fixed shapes are rounded up and filled.
-    pairs, length, _ = estimate(100_000, xla=True)
-    assert (length, pairs * length) == (16, 100_000)
+    # Rows of several pairs: 2,310 tokens a side.
+    rows, length, _ = estimate(100_000, xla=True)
+    assert length == 32
+    assert 2310 < rows * length < 2310 / 0.9
+    assert estimate(500, xla=True)[:2] == (15, 32)
     Microbatch(tmp_path, make_record(microbatch_tokens=0).hparams).remember(130)
-    pairs, length, _ = estimate(0)
-    assert 130 <= pairs * length < 130 + length
+    rows, length, _ = estimate(0)
+    assert 130 <= rows * length < 130 + length
 
 
 def test_a_dry_run_counts_saved_weights_in_float32(make_record, tmp_path, monkeypatch):
@@ -200,11 +202,15 @@ def test_a_dry_run_counts_saved_weights_in_float32(make_record, tmp_path, monkey
 @pytest.mark.parametrize("xla", [False, True])
 @pytest.mark.parametrize("replicas", [1, 8])
 def test_a_dry_run_counts_accumulators_if_a_step_is_split(estimate, generated, replicas, xla):
-    lengths = generated.open_examples("train").lengths
-    steps = TokenBatchSampler(lengths, 3000, 32, seed=0).epoch(0)
+    store, batching = generated.open_examples("train"), "rows" if xla else "length"
+    sampler = TokenBatchSampler(store.lengths, 3000, 32, seed=0, batching=batching)
+    step = types.SimpleNamespace(num_replicas=replicas, local_replicas=range(0))
+    step.fixed_shapes, step.packs_rows = xla, True
 
     def is_split(tokens):
-        return any(len(split_batch(lengths, batch, tokens, replicas, xla)) > 1 for batch in steps)
+        split = functools.partial(replica_batches, store, replicas=step, microbatch_tokens=tokens)
+        rows = sampler.rows_for(step, tokens)
+        return any(len(list(split(batch, rows=rows))) > 1 for batch in sampler.epoch(0))
 
     least = next(tokens for tokens in range(9000 // replicas, 0, -1) if is_split(tokens)) + 1
     for tokens, megabytes in ((least - 1, 2), (least, 0), (0, 0)):

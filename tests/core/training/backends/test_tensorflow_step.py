@@ -1,6 +1,7 @@
 """One step is the same however it is split over replicas and microbatches."""
 
 import functools
+import types
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from step_checks import (
     weights_of,
 )
 
-from t2t_keras.data.batches import make_batch, split_batch
+from t2t_keras.data.batches import Rows, replica_batches
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
 
 FLOAT16 = {"compute_dtype": "float16"}
@@ -32,14 +33,14 @@ def make_step(make_record, make_strategy):
     return make
 
 
-def batches(generated, replicas, microbatch_tokens=512, fixed=0):
-    """Yields two steps' examples; the second has fewer examples than two replicas."""
+def batches(generated, replicas, microbatch_tokens=512, rows=None, steps=2):
+    """Yields some steps' examples; the second has fewer examples than two replicas."""
     store = generated.open_examples("train")
-    # XLA compiles each shape: of two lengths.
     chosen = np.flatnonzero(store.lengths.max(axis=1) <= 12)
-    for number, indices in enumerate([chosen[:40], chosen[40:41]]):
-        split = split_batch(store.lengths, indices, microbatch_tokens, replicas, bool(fixed))
-        yield number, [[make_batch(store, part, fixed) for part in parts] for parts in split]
+    whole = types.SimpleNamespace(num_replicas=replicas, local_replicas=range(replicas))
+    for number in range(steps):
+        indices = chosen[40:41] if number == 1 else np.roll(chosen, 7 * number)[:40]
+        yield number, list(replica_batches(store, indices, microbatch_tokens, whole, rows))
 
 
 @pytest.fixture(scope="module")
@@ -49,26 +50,26 @@ def one_replica(make_step, generated):
     return *trained(step, batches(generated, 1)), step
 
 
-@pytest.mark.parametrize(
-    ("replicas", "tokens", "xla"),
-    [(2, 512, False), (2, 100, False), (1, 160, True)],
-    ids=["replicas", "both", "xla"],
-)
+@pytest.mark.usefixtures("eagerly")
+@pytest.mark.parametrize("tokens", [512, 100])
 def test_an_update_does_not_depend_on_how_a_step_is_split(
-    make_step, generated, one_replica, request, replicas, tokens, xla
+    make_step, generated, one_replica, tokens
 ):
-    if not xla:
-        request.getfixturevalue("eagerly")
-    steps = list(batches(generated, replicas, tokens, tokens if xla else 0))
+    steps = list(batches(generated, 2, tokens))
     assert (len(steps[0][1]) > 1) == (tokens < 512), "a step that is split into microbatches"
-    counts = [part.target_tokens for part in steps[1][1][0]]
-    assert (0 in counts) == (replicas == 2), "with 2 replicas one holds nothing"
-    if xla:
-        shapes = {part.source.shape for _, parts in steps for split in parts for part in split}
-        assert shapes == {(160 // length, length) for length in (8, 12)}
-    # What XLA compiles also computes the layers again for their gradients.
-    actual = trained(make_step(replicas, xla, dropout=0.0, recompute=xla), steps)
-    assert_same(actual, one_replica[:2])
+    assert 0 in [part.target_tokens for part in steps[1][1][0]], "one replica holds nothing"
+    assert_same(trained(make_step(2, dropout=0.0), steps), one_replica[:2])
+
+
+def test_twenty_steps_of_packed_rows_are_those_of_single_pairs(make_step, generated):
+    """Compiled by XLA, which also computes the layers again for their gradients."""
+    exact = dict(dropout=0.0, adam_epsilon=1e-3)
+    packed = list(batches(generated, 1, rows=Rows(32, 5, 20), steps=20))
+    assert len(packed[0][1]) > 1, "a step that is split into microbatches"
+    actual = trained(make_step(1, True, **exact, recompute=True), packed)
+    assert_same(actual, trained(make_step(1, **exact), batches(generated, 1, steps=20)))
+    losses = [sums["loss"] / sums["tokens"] for sums in actual[1]]
+    assert losses[-1] < losses[0] - 0.2
 
 
 def test_one_graph_serves_all_shapes(one_replica):
