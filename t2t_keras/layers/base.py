@@ -92,16 +92,30 @@ class Dropout(keras.layers.Dropout):
     """Keras's dropout (section 5.4), with the same rate in every type.
 
     Random numbers in bfloat16 are multiples of 1/128, so that a rate of 0.1 would become 0.102, and
-    0.4 would become 0.406.
+    0.4 would become 0.406. On JAX, bits come from XLA's own generator, which is faster.
     """
 
     def call(self, inputs, training=False):
         """See `keras.layers.Dropout`."""
-        if not training or self.rate == 0 or self.compute_dtype == "float32":
+        is_on_jax = keras.config.backend() == "jax"
+        if not training or self.rate == 0 or (self.compute_dtype == "float32" and not is_on_jax):
             return super().call(inputs, training=training)
-        shape = self.noise_shape or ops.shape(inputs)
-        uniform = keras.random.uniform(shape, dtype="float32", seed=self.seed_generator)
-        return ops.where(uniform < self.rate, 0, inputs / (1 - self.rate))
+        shape, rate = self.noise_shape or ops.shape(inputs), self.rate
+        if is_on_jax:
+            threshold = round(rate * 2**16)
+            dropped, rate = _random_bits(shape, self.seed_generator) < threshold, threshold / 2**16
+        else:
+            dropped = keras.random.uniform(shape, dtype="float32", seed=self.seed_generator) < rate
+        return ops.where(dropped, 0, inputs / (1 - rate))
+
+
+def _random_bits(shape, seed_generator):
+    """Returns random uint16 from XLA's generator, on JAX."""
+    import jax
+
+    seed = ops.cast(seed_generator.next(), "uint32")
+    key = jax.random.wrap_key_data(ops.concatenate([seed, seed]), impl="rbg")
+    return jax.random.bits(key, shape, "uint16")
 
 
 def pop_alias(layer, arguments, alias, name, value):

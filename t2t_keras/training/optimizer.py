@@ -15,7 +15,7 @@ from t2t_keras.registry import LOSSES, OPTIMIZERS, SCHEDULES
 from t2t_keras.special_ids import PADDING_ID
 
 
-def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
+def smoothed_cross_entropy(logits, targets, label_smoothing=0.0, compiled=False):
     """Cross-entropy against q = (1 - epsilon) · one-hot + epsilon / V over the whole vocabulary.
 
     Section 5.4, with the smoothing of the paper that it cites (Szegedy et al., 2015). For
@@ -26,6 +26,8 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
       logits: float32 [..., V].
       targets: integers [...].
       label_smoothing: epsilon.
+      compiled: whether XLA fuses operations. It is then faster to compute the probabilities again
+        for the gradient than to keep them, and to compare each id than to change one.
 
     Returns:
       Three float32 [...], per token: the smoothed cross-entropy in nats; and, without gradients,
@@ -38,9 +40,13 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
 
     @ops.custom_gradient
     def compute_losses(logits):
-        max_logits, probabilities = ops.max(logits, axis=-1), ops.softmax(logits, axis=-1)
-        # The largest probability is never 0; the target's may be.
-        normalizer = max_logits - ops.log(ops.max(probabilities, axis=-1))
+        max_logits = ops.max(logits, axis=-1)
+        if compiled:
+            normalizer = ops.logsumexp(logits, axis=-1)
+        else:
+            kept_probabilities = ops.softmax(logits, axis=-1)
+            # The largest probability is never 0; the target's may be.
+            normalizer = max_logits - ops.log(ops.max(kept_probabilities, axis=-1))
         target_logits = ops.take_along_axis(logits, ids[:, None], axis=-1)[:, 0]
         unsmoothed = normalizer - target_logits
         uniform = normalizer - ops.mean(logits, axis=-1)
@@ -51,7 +57,12 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0):
             # TensorFlow passes one argument for each output, JAX a tuple.
             upstream_loss = keras.tree.flatten(upstream)[0]
             smoothing = label_smoothing / vocab_size
-            gradients = (probabilities - smoothing) * upstream_loss[:, None]
+            if compiled:
+                probabilities = ops.exp(logits - normalizer[:, None])
+                is_target = ops.equal(ops.arange(vocab_size), ids[:, None])
+                goal = ops.where(is_target, 1 - label_smoothing + smoothing, smoothing)
+                return (probabilities - goal) * upstream_loss[:, None]
+            gradients = (kept_probabilities - smoothing) * upstream_loss[:, None]
             excess = ops.exp(-unsmoothed) - smoothing - (1 - label_smoothing)
             return ops.scatter_update(gradients, positions, excess * upstream_loss)
 
@@ -67,7 +78,7 @@ def cross_entropy(logits, targets, hparams):
     return smoothed_cross_entropy(logits, targets, hparams.label_smoothing)[0]
 
 
-def token_sums(logits, targets, label_smoothing=0.0, loss=None):
+def token_sums(logits, targets, label_smoothing=0.0, loss=None, compiled=False):
     """Returns sums over the target tokens that are not padding.
 
     Args:
@@ -76,13 +87,16 @@ def token_sums(logits, targets, label_smoothing=0.0, loss=None):
       label_smoothing: epsilon.
       loss: a function of logits and targets that returns another loss for each token; None = the
         smoothed cross-entropy.
+      compiled: see `smoothed_cross_entropy`.
 
     Returns:
       {"loss": the loss, "negative_log_likelihood": unsmoothed cross-entropy, "correct": correctly
       predicted tokens, "tokens": all tokens}, float32 scalars.
     """
     is_token = ops.cast(ops.not_equal(targets, PADDING_ID), "float32")
-    smoothed, unsmoothed, correct = smoothed_cross_entropy(logits, targets, label_smoothing)
+    smoothed, unsmoothed, correct = smoothed_cross_entropy(
+        logits, targets, label_smoothing, compiled
+    )
     return {
         "loss": ops.sum((loss(logits, targets) if loss else smoothed) * is_token),
         "negative_log_likelihood": ops.sum(unsmoothed * is_token),

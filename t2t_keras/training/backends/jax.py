@@ -31,9 +31,9 @@ _memory_errors = functools.partial(
 class JaxStep(Step):
     """The step of one device; see `Step`.
 
-    One function, compiled for each shape, adds a microbatch's gradient to the sums of the step;
-    another function updates the weights. Both work in place, so that no array of the model's size
-    is copied.
+    A step of one microbatch is one compiled function. Otherwise one function adds a microbatch's
+    gradient to the sums of the step, and another updates the weights. All work in place, so that no
+    array of the model's size is copied.
     """
 
     def __init__(self, make_model: Callable[[], keras.Model], hparams: HParams, seed: int):
@@ -47,9 +47,11 @@ class JaxStep(Step):
             "loss_scale": [self.loss_scale, self.good_steps],
         }
         self._frozen_weights = self.model.non_trainable_weights
-        # Gradients and sums of a step's microbatches so far; 0 between two steps.
-        self._totals = self._zero_totals()
-        self._computed_shapes: set[tuple[int, ...]] = set()
+        # Gradients and sums of a step's microbatches so far; 0 between two steps, None = no array.
+        self._totals: dict[str, Any] | None = None
+        # (Whether the step was whole, a shape) that fitted into memory.
+        self._computed_shapes: set[tuple[bool, tuple[int, ...]]] = set()
+        self._whole_step = jax.jit(self._one_step, donate_argnums=0)
         self._accumulate = jax.jit(self._one_accumulation, donate_argnums=0)
         self._apply = jax.jit(self._one_update, donate_argnums=(0, 1))
         self._evaluate = jax.jit(self._one_evaluation)
@@ -63,38 +65,56 @@ class JaxStep(Step):
         """See `Step`; the gradient's norm is always measured, since it costs little."""
         batches = [batch for (batch,) in microbatches if isinstance(batch, Batch)]
         tokens = np.float32(max(sum(batch.target_tokens for batch in batches), 1))
-        values, totals = self._variable_values(), self._totals
+        inputs = []
+        for number, batch in enumerate(batches):
+            seeds = dropout_seeds(self._seed, step, number, len(self._seed_states))
+            # The type of JAX's keys.
+            inputs.append((self._frozen_values(), batch.inputs(), seeds.astype(np.uint32), tokens))
+        is_whole = len(batches) == 1
+        shapes = {(is_whole, batch.source.shape) for batch in batches}
+        update = self._update_whole if is_whole else self._update_in_parts
+        values, numbers = update(inputs, is_new_shape=not shapes <= self._computed_shapes)
+        self._computed_shapes |= shapes
+        self._assign(values)
+        return numbers
+
+    def _update_whole(
+        self, inputs: list[tuple[Any, ...]], is_new_shape: bool
+    ) -> tuple[dict[str, list[jax.Array]], dict[str, jax.Array]]:
+        """Computes a step of one microbatch; returns the updated values and the step's numbers."""
+        values = self._variable_values()
+        # A device may report missing memory only when it runs the computation, when the old values
+        # are gone. Shapes that fitted once most likely fit again.
+        saved = jax.tree.map(np.array, values) if is_new_shape else None
         try:
             with _memory_errors():
-                # Adds the gradient and the sums of each microbatch to `totals`, whose buffers are
-                # donated. The calls do not wait for the results.
-                for number, batch in enumerate(batches):
-                    seeds = dropout_seeds(self._seed, step, number, len(self._seed_states))
-                    totals = self._accumulate(
-                        totals,
-                        values["weights"],
-                        self._frozen_values(),
-                        values["loss_scale"][0],
-                        batch.inputs(),
-                        seeds.astype(np.uint32),  # The type of JAX's keys.
-                        tokens,
-                    )
-                shapes = {batch.source.shape for batch in batches}
-                if not shapes <= self._computed_shapes:
-                    # A device may report missing memory only when it runs the computation, too
-                    # late for the update, so wait for new shapes. Shapes that fitted once most
-                    # likely fit again, and waiting would leave the device idle.
-                    jax.block_until_ready(totals)
-                    self._computed_shapes |= shapes
-        except (jax.errors.JaxRuntimeError, OutOfMemoryError):
-            # The donated arrays are gone.
-            self._totals = self._zero_totals()
+                results = self._whole_step(values, *inputs[0])
+                return jax.block_until_ready(results) if saved else results
+        except OutOfMemoryError:
+            if saved:
+                self._assign(saved)
             raise
+
+    def _update_in_parts(
+        self, inputs: list[tuple[Any, ...]], is_new_shape: bool
+    ) -> tuple[dict[str, list[jax.Array]], dict[str, jax.Array]]:
+        """Computes a step of several microbatches; returns as `_update_whole`."""
+        values, totals = self._variable_values(), self._totals or self._zero_totals()
+        # The totals' buffers are donated.
+        self._totals = None
+        with _memory_errors():
+            # The calls do not wait for the results.
+            for microbatch in inputs:
+                totals = self._accumulate(totals, values, *microbatch)
+            if is_new_shape:
+                jax.block_until_ready(totals)
         values, self._totals, numbers = self._apply(values, totals)
+        return values, numbers
+
+    def _assign(self, values: dict[str, list[Any]]) -> None:
         for name, variables in self._variables.items():
             for variable, value in zip(variables, values[name], strict=True):
                 variable.assign(value)
-        return numbers
 
     def evaluate(self, microbatch: Sequence[Batch | RemoteBatch]) -> dict[str, float]:
         """See `Step`."""
@@ -138,32 +158,53 @@ class JaxStep(Step):
         non_trainable = [values[id(variable)] for variable in self.model.non_trainable_variables]
         return self.model.stateless_call(weights, non_trainable, inputs, training=training)[0]
 
+    def _one_step(
+        self, values: dict[str, list[jax.Array]], *microbatch: Any
+    ) -> tuple[dict[str, list[jax.Array]], dict[str, jax.Array]]:
+        """Returns the values after a step of one microbatch, and the step's numbers."""
+        return self._updated(values, *self._gradients(values, *microbatch))
+
     def _one_accumulation(
+        self, totals: dict[str, Any], values: dict[str, list[jax.Array]], *microbatch: Any
+    ) -> dict[str, Any]:
+        """Adds a microbatch's share of the step's gradient, and its sums, to `totals`."""
+        gradients, sums = self._gradients(values, *microbatch)
+        return jax.tree.map(jnp.add, totals, {"gradients": gradients, "sums": sums})
+
+    def _gradients(
         self,
-        totals: dict[str, Any],
-        weights: list[jax.Array],
+        values: dict[str, list[jax.Array]],
         frozen: list[jax.Array],
-        loss_scale: jax.Array,
         inputs: dict[str, jax.Array],
         seeds: jax.Array,
         tokens: jax.Array,
-    ) -> dict[str, Any]:
-        """Adds a microbatch's share of the step's gradient, and its sums, to `totals`."""
+    ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
+        """Returns a microbatch's share of the step's gradient, and its sums."""
 
         def loss(weights: list[jax.Array]) -> tuple[jax.Array, dict[str, jax.Array]]:
             logits = self._logits(weights, frozen, inputs, seeds, training=True)
-            sums = token_sums(logits, inputs["target"], self._hparams.label_smoothing, self._loss)
+            options = self._hparams.label_smoothing, self._loss
+            sums = token_sums(logits, inputs["target"], *options, compiled=True)
             share = sums["loss"] / tokens
-            return share * loss_scale if self._scales_loss else share, sums
+            return share * values["loss_scale"][0] if self._scales_loss else share, sums
 
-        gradients, sums = jax.grad(loss, has_aux=True)(weights)
-        return jax.tree.map(jnp.add, totals, {"gradients": gradients, "sums": sums})
+        return jax.grad(loss, has_aux=True)(values["weights"])
 
     def _one_update(
         self, values: dict[str, list[jax.Array]], totals: dict[str, Any]
     ) -> tuple[dict[str, list[jax.Array]], dict[str, Any], dict[str, jax.Array]]:
         """Returns the updated values, `totals` reset to 0, and the step's numbers."""
-        gradients, (scale, good_steps) = totals["gradients"], values["loss_scale"]
+        updated, numbers = self._updated(values, totals["gradients"], totals["sums"])
+        return updated, jax.tree.map(jnp.zeros_like, totals), numbers
+
+    def _updated(
+        self,
+        values: dict[str, list[jax.Array]],
+        gradients: list[jax.Array],
+        sums: dict[str, jax.Array],
+    ) -> tuple[dict[str, list[jax.Array]], dict[str, jax.Array]]:
+        """Returns the updated values, and the step's numbers."""
+        scale, good_steps = values["loss_scale"]
         if self._scales_loss:
             gradients = [gradient / scale for gradient in gradients]
         norm = jnp.sqrt(sum(jnp.sum(jnp.square(gradient)) for gradient in gradients))
@@ -178,8 +219,7 @@ class JaxStep(Step):
             updated = jax.tree.map(lambda new, old: jnp.where(finite, new, old), updated, values)
             updated["optimizer"][0] = optimizer[0]  # Keras lists the step count first.
             updated["loss_scale"] = list(adapt_loss_scale(scale, good_steps, finite))
-        numbers = {**totals["sums"], "gradient_norm": norm}
-        return updated, jax.tree.map(jnp.zeros_like, totals), numbers
+        return updated, {**sums, "gradient_norm": norm}
 
     def _one_evaluation(
         self,

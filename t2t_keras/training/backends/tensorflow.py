@@ -311,7 +311,7 @@ class TensorFlowStep(Step):
         logits = self.model(inputs, packed=self._packed, training=training)
         if self._packed:
             target = layout_of(target, ragged=True).pack(target)
-        return token_sums(logits, target, **options)
+        return token_sums(logits, target, **options, compiled=self.fixed_shapes)
 
     def _replica_total(self, sums: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Returns the sums over all replicas, with the requests if there are several workers."""

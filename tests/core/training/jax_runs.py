@@ -275,6 +275,7 @@ def check_missing_memory(make, halves):
     for missing[:], action in (
         ([True], lambda: step.update(0, halves)),
         ([False, True], lambda: step.update(0, halves)),
+        ([True], lambda: step.update(0, halves[:1])),
         ([True], lambda: step.evaluate(halves[0])),
     ):
         with contextlib.suppress(OutOfMemoryError):

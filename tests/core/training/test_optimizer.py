@@ -48,8 +48,9 @@ def logits():
 
 
 @EPSILONS
+@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("extreme", [None, 1e4, -1e4])
-def test_the_loss_and_its_gradient(logits, epsilon, extreme):
+def test_the_loss_and_its_gradient(logits, epsilon, extreme, compiled):
     if extreme:
         # The target's own logit, and another's.
         logits[0, 0, 1] = logits[1, 0, 3] = extreme
@@ -57,7 +58,8 @@ def test_the_loss_and_its_gradient(logits, epsilon, extreme):
     with tf.GradientTape() as tape:
         inputs = tf.constant(logits)
         tape.watch(inputs)
-        smoothed, unsmoothed, correct = smoothed_cross_entropy(inputs, TARGETS, epsilon)
+        losses = smoothed_cross_entropy(inputs, TARGETS, epsilon, compiled)
+        smoothed, unsmoothed, correct = losses
         loss = tf.reduce_sum(smoothed * real)
     for actual, share in ((smoothed, epsilon), (unsmoothed, 0)):
         expected = cross_entropy(logits, TARGETS, share)
