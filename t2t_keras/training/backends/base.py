@@ -149,7 +149,7 @@ class Devices:
     """The devices of a run.
 
     Attributes:
-      names: TensorFlow's names of the devices of this process; empty under JAX.
+      names: names of the devices of this process.
       gpus: names of the GPUs of this process; empty = the CPU.
       replicas: number of replicas of all workers together.
       fixed_shapes: whether each new shape is compiled.

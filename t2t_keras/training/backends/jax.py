@@ -1,4 +1,4 @@
-"""One optimizer step on JAX, on one device; the counterpart of `backends.tensorflow`."""
+"""One optimizer step on JAX, on all devices; the counterpart of `backends.tensorflow`."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -8,9 +8,15 @@ import jax
 import jax.numpy as jnp
 import keras
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from t2t_keras.data.batches import Batch, RemoteBatch
-from t2t_keras.errors import OutOfMemoryError, UserError, translated_memory_errors
+from t2t_keras.errors import (
+    OutOfMemoryError,
+    UserError,
+    translated_errors,
+    translated_memory_errors,
+)
 from t2t_keras.hyperparameters import HParams
 from t2t_keras.training.backends.base import Devices, Step
 from t2t_keras.training.backends.cluster import Cluster
@@ -19,6 +25,7 @@ from t2t_keras.training.optimizer import (
     clip_gradients,
     dropout_seeds,
     token_sums,
+    weights_and_averages,
 )
 from t2t_keras.training.run_config import RunConfig
 
@@ -29,15 +36,31 @@ _memory_errors = functools.partial(
 
 
 class JaxStep(Step):
-    """The step of one device; see `Step`.
+    """The step of some devices; see `Step`.
 
     A step of one microbatch is one compiled function. Otherwise one function adds a microbatch's
     gradient to the sums of the step, and another updates the weights. All work in place, so that no
     array of the model's size is copied.
+
+    The rows of a microbatch are dealt out to the devices, each of which has all weights and a share
+    of the optimizer's moments (ZeRO, stage 1: Rajbhandari et al., 2020). XLA adds the exchange.
+
+    Args:
+      make_model, hparams, seed: see `Step`.
+      devices: the devices; None = JAX's first.
     """
 
-    def __init__(self, make_model: Callable[[], keras.Model], hparams: HParams, seed: int):
+    def __init__(
+        self,
+        make_model: Callable[[], keras.Model],
+        hparams: HParams,
+        seed: int,
+        devices: Sequence[jax.Device] | None = None,
+    ):
         super().__init__(make_model, hparams, seed)
+        mesh = Mesh(np.array(devices or jax.devices()[:1]), ("replica",))
+        self.num_replicas = mesh.size
+        self.local_replicas = range(mesh.size)
         # Keras's schedules have conditions, which would otherwise be compiled at each call.
         self.schedule = jax.jit(self.schedule)
         # The variables that an update changes.
@@ -51,10 +74,40 @@ class JaxStep(Step):
         self._totals: dict[str, Any] | None = None
         # (Whether the step was whole, a shape) that fitted into memory.
         self._computed_shapes: set[tuple[bool, tuple[int, ...]]] = set()
-        self._whole_step = jax.jit(self._one_step, donate_argnums=0)
-        self._accumulate = jax.jit(self._one_accumulation, donate_argnums=0)
-        self._apply = jax.jit(self._one_update, donate_argnums=(0, 1))
-        self._evaluate = jax.jit(self._one_evaluation)
+        self._compile(mesh)
+
+    def _compile(self, mesh: Mesh) -> None:
+        """Makes the compiled functions, which say where each array is."""
+        whole, by_row = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((), ("replica",)))
+        # An evaluation exchanges the averages with the weights.
+        undivided = {id(average) for _, average in weights_and_averages(self.optimizer)}
+        values: dict[str, Any] = {name: [whole] * len(x) for name, x in self._variables.items()}
+        for i, variable in enumerate(self.optimizer.variables):
+            if variable.shape and variable.shape[0] % mesh.size == 0:
+                values["optimizer"][i] = whole if id(variable) in undivided else by_row
+        self._shardings, self._are_placed = values, False
+        jit, microbatch = jax.jit, (whole, by_row, whole, whole)
+        self._whole_step = jit(
+            self._one_step,
+            donate_argnums=0,
+            in_shardings=(values, *microbatch),
+            out_shardings=(values, whole),
+        )
+        self._accumulate = jit(
+            self._one_accumulation,
+            donate_argnums=0,
+            in_shardings=(whole, values, *microbatch),
+            out_shardings=whole,
+        )
+        self._apply = jit(
+            self._one_update,
+            donate_argnums=(0, 1),
+            in_shardings=(values, whole),
+            out_shardings=(values, whole, whole),
+        )
+        self._evaluate = jit(
+            self._one_evaluation, in_shardings=(whole, whole, by_row, whole), out_shardings=whole
+        )
 
     def update(
         self,
@@ -63,15 +116,16 @@ class JaxStep(Step):
         measure_gradient: bool = False,
     ) -> dict[str, jax.Array]:
         """See `Step`; the gradient's norm is always measured, since it costs little."""
-        batches = [batch for (batch,) in microbatches if isinstance(batch, Batch)]
-        tokens = np.float32(max(sum(batch.target_tokens for batch in batches), 1))
+        count = sum(batch.target_tokens for microbatch in microbatches for batch in microbatch)
+        tokens = np.float32(max(count, 1))
         inputs = []
-        for number, batch in enumerate(batches):
+        for number, microbatch in enumerate(microbatches):
             seeds = dropout_seeds(self._seed, step, number, len(self._seed_states))
             # The type of JAX's keys.
-            inputs.append((self._frozen_values(), batch.inputs(), seeds.astype(np.uint32), tokens))
-        is_whole = len(batches) == 1
-        shapes = {(is_whole, batch.source.shape) for batch in batches}
+            options = seeds.astype(np.uint32), tokens
+            inputs.append((self._frozen_values(), _joined(microbatch), *options))
+        is_whole = len(inputs) == 1
+        shapes = {(is_whole, arrays["source"].shape) for _, arrays, *_ in inputs}
         update = self._update_whole if is_whole else self._update_in_parts
         values, numbers = update(inputs, is_new_shape=not shapes <= self._computed_shapes)
         self._computed_shapes |= shapes
@@ -92,7 +146,7 @@ class JaxStep(Step):
                 return jax.block_until_ready(results) if saved else results
         except OutOfMemoryError:
             if saved:
-                self._assign(saved)
+                self._assign(jax.device_put(saved, self._shardings))
             raise
 
     def _update_in_parts(
@@ -118,19 +172,22 @@ class JaxStep(Step):
 
     def evaluate(self, microbatch: Sequence[Batch | RemoteBatch]) -> dict[str, float]:
         """See `Step`."""
-        (part,) = microbatch
-        assert isinstance(part, Batch)
         trained, frozen = self._variable_values()["weights"], self._frozen_values()
         unused_seeds = np.zeros((len(self._seed_states), 2), np.uint32)
         with _memory_errors():
-            sums = self._evaluate(trained, frozen, part.inputs(), unused_seeds)
+            sums = self._evaluate(trained, frozen, _joined(microbatch), unused_seeds)
             return {name: float(value) for name, value in jax.device_get(sums).items()}
 
     def _variable_values(self) -> dict[str, list[jax.Array]]:
-        return {
+        values = {
             name: [variable.value for variable in variables]
             for name, variables in self._variables.items()
         }
+        if not self._are_placed:
+            # Once, after a checkpoint is restored: other placements would be compiled separately.
+            values, self._are_placed = jax.device_put(values, self._shardings), True
+            self._assign(values)
+        return values
 
     def _frozen_values(self) -> list[jax.Array]:
         # Passed as arguments, since captured arrays would be compiled as constants.
@@ -232,38 +289,50 @@ class JaxStep(Step):
         return token_sums(logits, inputs["target"])
 
 
+def _joined(microbatch: Sequence[Batch | RemoteBatch]) -> dict[str, np.ndarray]:
+    """Returns the model's inputs, the rows of all replicas one below the other."""
+    parts = [batch.inputs() for batch in microbatch if isinstance(batch, Batch)]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
 def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
     """Returns a step with random weights; see `backends.base.make_step`."""
+    used = jax.devices("gpu" if devices.gpus else "cpu")[: devices.replicas]
     with _memory_errors():
-        return JaxStep(config.make_model, config.hparams, config.random_seed)
+        return JaxStep(config.make_model, config.hparams, config.random_seed, used)
 
 
 def plan_devices(
     worker_gpu: int | None, xla: bool, cluster: Cluster | None, cpu_replicas: int
 ) -> Devices:
-    """Makes JAX compute on one device; see `backends.base.plan_devices`."""
+    """Chooses JAX's devices; see `backends.base.plan_devices`."""
     if cluster:
         raise UserError(
             "Several workers (TF_CONFIG, Slurm) need TensorFlow. Unset KERAS_BACKEND=jax, or unset "
             "TF_CONFIG to train in one process.",
             code="other_backend",
         )
-    for flag, number in (("cpu_replicas", cpu_replicas), ("worker_gpu", worker_gpu or 0)):
-        if number > 1:
-            raise UserError(
-                f"--{flag}={number}: under KERAS_BACKEND=jax a run uses one device. Leave the flag "
-                f"out, or set KERAS_BACKEND=tensorflow.",
-                code="other_backend",
-            )
+    if cpu_replicas > max(jax.config.read("jax_num_cpu_devices"), 1):
+        text = f"--cpu_replicas={cpu_replicas}: JAX has already computed in this process"
+        advice = "Train in a new process."
+        with translated_errors(RuntimeError, text, advice, code="already_computing"):
+            jax.config.update("jax_num_cpu_devices", cpu_replicas)
     gpus = [device for device in jax.devices() if device.platform == "gpu"]
-    if worker_gpu and not gpus:
+    if (worker_gpu or 0) > len(gpus):
         raise UserError(
-            f"--worker_gpu={worker_gpu}: JAX sees no GPU. Leave the flag out, or install JAX for "
-            f"the GPU (jax[cuda12]).",
+            f"--worker_gpu={worker_gpu}: JAX sees {len(gpus)} GPUs. Give a smaller number, or "
+            f"install JAX for the GPU (jax[cuda12]).",
             code="no_gpu",
         )
-    if len(gpus) > 1 and worker_gpu != 0:
-        print(f"Using the first of {len(gpus)} GPUs: under JAX a run uses one device.")
-    jax.config.update("jax_default_device", jax.devices("cpu")[0] if worker_gpu == 0 else None)
-    used_gpus = [gpu.device_kind for gpu in gpus[:1]] if worker_gpu != 0 else []
-    return Devices([], used_gpus, 1, fixed_shapes=True, accumulates=True)
+    used_gpus = [gpu.device_kind for gpu in gpus[:worker_gpu]]
+    if used_gpus and cpu_replicas > 1:
+        raise UserError(
+            f"--cpu_replicas={cpu_replicas}: expected a run on a CPU (--worker_gpu=0), got "
+            f"{len(used_gpus)} GPUs.",
+            code="bad_value",
+        )
+    jax.config.update("jax_default_device", None if used_gpus else jax.devices("cpu")[0])
+    replicas = len(used_gpus) or cpu_replicas
+    kind = "gpu" if used_gpus else "cpu"
+    names = [f"{kind}:{number}" for number in range(replicas)]
+    return Devices(names, used_gpus, replicas, fixed_shapes=True, accumulates=True)

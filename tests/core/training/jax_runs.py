@@ -80,7 +80,8 @@ def check_runs(folder, flags):
     assert float(share) > 85
     assert "batching" in train("plain", 21, f"{PLAIN},batching=length", status=2)
     assert list((plain / "train" / "plugins" / "profile").glob("*/*.xplane.pb"))
-    train("plain", 25)
+    # It continues on another number of devices.
+    train("plain", 25, "", "--cpu_replicas=2")
     assert read_costs(plain)[25].target_tokens == sum(
         step_numbers["tokens"] for step_numbers in numbers
     )
@@ -101,7 +102,7 @@ def check_runs(folder, flags):
     check_evaluation(plain)
 
     for name, steps in (("whole", 5), ("parts", 3), ("parts", 5)):
-        train(name, steps, NOISY, "--schedule=train")
+        train(name, steps, NOISY, "--schedule=train", "--cpu_replicas=2")
     whole, parts = (arrays_in(folder / name, 5) for name in ("whole", "parts"))
     assert sum(name.startswith("optimizer/") for name in whole) == 1 + 3 * 31
     np.testing.assert_equal(parts, whole)
@@ -115,7 +116,7 @@ def check_runs(folder, flags):
     # Gradients are always summed: of three projections to queries and keys, 3 * 2 * 16 * 16,384.
     match = re.search(r"accumulators +(\d+) MB", train("dry", 0, "d_k=8192", "--dry_run"))
     assert int(match[1]) >= 6
-    assert "JAX sees no GPU" in train("plain", 25, "", "--worker_gpu=1", status=2)
+    assert "--worker_gpu=1" in train("plain", 25, "", "--worker_gpu=1", status=2)
     assert "The loss is nan" in train("nan", 9, f"{NOISY},learning_rate=1e38", status=2)
     assert "--warm_start_from" in train("mean", 30, status=2)
 
@@ -167,6 +168,7 @@ def check_positions(batch):
 
 def check_steps(folder):
     """Microbatches, half precision, missing memory, compilation, on folder/batch.npz."""
+    import jax
     from step_checks import (
         assert_same,
         check_average,
@@ -194,10 +196,11 @@ def check_steps(folder):
     def steps(parts):
         return [(number, parts) for number in range(3)]
 
-    def make(model=Transformer, **changes):
+    def make(model=Transformer, devices=1, **changes):
         hparams = dataclasses.replace(config.hparams, **changes)
         vocab_size = config.tokenizer.vocab_size
-        return JaxStep(lambda: model.from_hparams(hparams, vocab_size), hparams, seed=1)
+        used = jax.devices()[:devices]
+        return JaxStep(lambda: model.from_hparams(hparams, vocab_size), hparams, 1, used)
 
     # Adam's own epsilon would make updates of gradients that are nothing but rounding.
     expected = trained(make(adam_epsilon=1e-5), steps(whole))
@@ -226,7 +229,7 @@ def check_steps(folder):
 
 
 def check_packed_rows(make, config):
-    """20 steps of packed rows are those of rows of one pair."""
+    """20 steps of packed rows, dealt out to 8 devices, are those of rows of one pair on one."""
     from step_checks import assert_same, trained
 
     from t2t_keras.data.batches import Rows, replica_batches
@@ -235,14 +238,14 @@ def check_packed_rows(make, config):
     store = open_generated(config.problem, config.data_dir).open_examples("train")
     short = np.flatnonzero(store.lengths.max(axis=1) <= 12)
 
-    def results(rows):
-        step = make(adam_epsilon=1e-3)
+    def results(rows, devices):
+        step = make(adam_epsilon=1e-3, devices=devices)
         chosen = (np.roll(short, 7 * number)[:40] for number in range(20))
         steps = (list(replica_batches(store, pairs, 0, step, rows)) for pairs in chosen)
         return trained(step, enumerate(steps))
 
-    actual = results(Rows(32, 12, 20))
-    assert_same(actual, results(Rows(12, 40, 0, max_pairs=1)))
+    actual = results(Rows(32, 2, 20), devices=8)
+    assert_same(actual, results(Rows(12, 40, 0, max_pairs=1), devices=1))
     losses = [sums["loss"] / sums["tokens"] for sums in actual[1]]
     assert losses[-1] < losses[0] - 0.2
 
@@ -308,6 +311,9 @@ if __name__ == "__main__":
     # As where they are not installed.
     sys.modules |= dict.fromkeys(NOT_NEEDED)
     sys.path.append(str(Path(__file__).parents[2] / "support"))
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", 8)
     folder = Path(sys.argv[1])
     check_runs(folder, json.loads((folder / "flags.json").read_text()))
     check_steps(folder)
