@@ -79,7 +79,7 @@ class TrainOptions:
     drop_layers: bool = setting(
         False, "allow fewer layers; evenly spread ones of the old model are used"
     )
-    xla: bool = setting(False, "compile steps with XLA, for a few batch shapes; JAX always does")
+    xla: bool = setting(False, "compile steps with XLA, for one batch shape; JAX always does")
     cpu_replicas: int = setting(
         1, "number of replicas on a CPU, which share its cores and each batch", minimum=1
     )
