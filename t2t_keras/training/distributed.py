@@ -7,16 +7,17 @@ error, the collective operations of all others abort with an exception.
 import contextlib
 import ctypes
 import dataclasses
-import functools
 import hashlib
 import json
 import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import keras
 
 from t2t_keras.data.dataset import Generated
 from t2t_keras.environment import installed_versions, source_version
@@ -62,12 +63,11 @@ class Workers:
 
     Workers request to save or evaluate when it is time, or to stop after a signal. Requests travel
     with the sums of the next step, so that all workers act after the same step without a further
-    exchange. `strategy` is a `MultiWorkerMirroredStrategy` over all workers; the chief writes the
-    files.
+    exchange. The chief writes the files.
     """
 
-    def __init__(self, cluster: Cluster | None = None, strategy: Any = None):
-        self.cluster, self._strategy = cluster, strategy
+    def __init__(self, cluster: Cluster | None = None, exchange: backend.Exchange | None = None):
+        self.cluster, self._exchange = cluster, exchange
         self.count = len(cluster.addresses) if cluster else 1
         self.is_chief = cluster is None or cluster.index == 0
         self._requested_actions, self._last_action_step = Actions(), -1
@@ -76,30 +76,16 @@ class Workers:
         """Waits until all workers call it, and returns their values, which JSON can write."""
         if self.cluster is None:
             return [value]
-        import tensorflow as tf
-
+        assert self._exchange
         line = json.dumps([self.cluster.index, value], default=str)
-        # GPUs too can exchange this type; every replica gives its worker's line.
-        encoded_line = tf.constant([*line.encode(), 10], tf.int32)
-        lines = self._strategy.experimental_distribute_values_from_function(lambda _: encoded_line)
-        gathered = bytes(self._strategy.gather(lines, axis=0).numpy().tolist())
+        gathered = self._exchange.gather(line.encode() + b"\n")
         values = dict(map(json.loads, gathered.removesuffix(b"\n").split(b"\n")))
         return [values[index] for index in range(self.count)]
 
     def stop_together(self, requested: bool) -> bool:
         """Returns whether any worker requests to stop; all must call it after the same step."""
-        return float(self._replica_sum(float(requested))) > 0
-
-    @functools.cached_property
-    def _replica_sum(self) -> Callable[[float], Any]:
-        """A graph, made once, that sums over all replicas; `gather` makes one at every call."""
-        import tensorflow as tf
-
-        def total(number: tf.Tensor) -> tf.Tensor:
-            numbers = self._strategy.run(lambda: number)
-            return self._strategy.reduce(tf.distribute.ReduceOp.SUM, numbers, axis=None)
-
-        return tf.function(total, input_signature=[tf.TensorSpec([])], autograph=False)
+        assert self._exchange
+        return self._exchange.total(float(requested)) > 0
 
     def check_same(self, config: RunConfig, generated: Generated, options: TrainOptions) -> None:
         """Raises `UserError` with all differences in the workers' settings, data and versions."""
@@ -184,42 +170,23 @@ def workers_of_run(options: TrainOptions, worker_gpu: int | None = None) -> Iter
     if cluster is None:
         yield Workers()
         return
-    gpus = len(backend.plan_devices(worker_gpu, cluster=cluster).gpus)
+    require_free_port(cluster)
     workers = None
     try:
-        workers = Workers(cluster, _connect(cluster, gpus, options))
+        workers = Workers(cluster, backend.connect(cluster, worker_gpu, options))
         yield workers
         # The chief's server must end last.
         workers.gather("")
     except BaseException as error:
+        if keras.backend.backend() == "jax":
+            # JAX itself ends all others when one is lost.
+            raise _jax_error(error, cluster) from error
         worker_error = lost_worker_error(error, cluster, options)
         if workers:
             _report(f"{str(worker_error)[:_MAX_REPORT]} [exit status {worker_error.exit_status}]")
         if type(error).__name__ in _LOST_WORKER_ERRORS:
             raise worker_error from error
         raise
-
-
-def _connect(cluster: Cluster, gpus: int, options: TrainOptions) -> Any:
-    """Returns the strategy over all workers; waits until all have called it."""
-    from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
-    from tensorflow.python.eager import context
-
-    from t2t_keras.training.backends.tensorflow import multi_worker_strategy
-
-    require_free_port(cluster)
-    job = coordination_config_pb2.CoordinatedJob(name="worker", num_tasks=len(cluster.addresses))
-    context.context().configure_coordination_service(
-        service_type="standalone",
-        service_leader="/job:worker/replica:0/task:0",
-        cluster_register_timeout_in_ms=round(1000 * options.worker_start_secs),
-        heartbeat_timeout_in_ms=round(1000 * options.worker_timeout_secs),
-        coordinated_jobs=[job],
-    )
-    # Without the barrier, TensorFlow waits endlessly for a worker that never starts.
-    barrier = coordination_config_pb2.CoordinationServiceConfig(cluster_register_with_barrier=True)
-    context.context().coordination_service.MergeFrom(barrier)
-    return multi_worker_strategy(cluster, gpus)
 
 
 def _report(text: str) -> None:
@@ -239,6 +206,19 @@ def _report(text: str) -> None:
     threading.Thread(target=library.TFE_ReportErrorToCluster, args=arguments, daemon=True).start()
     # Otherwise the others may only see that this worker's server has ended.
     time.sleep(_REPORT_SECONDS)
+
+
+def _jax_error(error: BaseException, cluster: Cluster) -> BaseException:
+    """Returns the error to raise for an exception here under JAX."""
+    if type(error).__name__ != "JaxRuntimeError":
+        return error
+    reason = next(iter(str(error).split("\n")))
+    return UserError(
+        f"{cluster.name(cluster.index)} cannot continue, probably since another worker has ended: "
+        f"{reason}. The same command on every machine continues from the newest checkpoint.",
+        TRY_AGAIN_STATUS,
+        code="worker_ended",
+    )
 
 
 def lost_worker_error(error: BaseException, cluster: Cluster, options: TrainOptions) -> UserError:

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import importlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import keras
 from keras import ops
@@ -26,7 +26,7 @@ from t2t_keras.training.optimizer import (
     make_schedule,
     weights_and_averages,
 )
-from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.run_config import RunConfig, TrainOptions
 from t2t_keras.training.trained_parts import choose_trained, weights_state
 
 _SUPPORTED_BACKENDS = ("tensorflow", "jax")
@@ -201,6 +201,21 @@ def plan_devices(
         or not with several workers.
     """
     return _backend_module().plan_devices(worker_gpu, xla, cluster, cpu_replicas)
+
+
+class Exchange(Protocol):
+    """What the workers of a run exchange besides gradients; all call each method together."""
+
+    def gather(self, line: bytes) -> bytes:
+        """Returns the lines of all workers, one behind the other, each at least once."""
+
+    def total(self, number: float) -> float:
+        """Returns the sum over all workers' numbers, times the replicas of a worker."""
+
+
+def connect(cluster: Cluster, worker_gpu: int | None, options: TrainOptions) -> Exchange:
+    """Connects this process to the other workers; waits until all have called it."""
+    return _backend_module().connect(cluster, worker_gpu, options)
 
 
 def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:

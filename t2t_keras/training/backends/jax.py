@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import keras
 import numpy as np
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from t2t_keras.data.batches import Batch, RemoteBatch
@@ -18,7 +19,7 @@ from t2t_keras.errors import (
     translated_memory_errors,
 )
 from t2t_keras.hyperparameters import HParams
-from t2t_keras.training.backends.base import Devices, Step
+from t2t_keras.training.backends.base import REQUESTS, Devices, Step
 from t2t_keras.training.backends.cluster import Cluster
 from t2t_keras.training.optimizer import (
     adapt_loss_scale,
@@ -27,7 +28,7 @@ from t2t_keras.training.optimizer import (
     token_sums,
     weights_and_averages,
 )
-from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.run_config import RunConfig, TrainOptions
 
 # XLA's errors all have one type; only the text distinguishes them.
 _memory_errors = functools.partial(
@@ -60,7 +61,11 @@ class JaxStep(Step):
         super().__init__(make_model, hparams, seed)
         mesh = Mesh(np.array(devices or jax.devices()[:1]), ("replica",))
         self.num_replicas = mesh.size
-        self.local_replicas = range(mesh.size)
+        # Each worker has as many devices, those of the first in front.
+        own = len(mesh.local_devices)
+        self.local_replicas = range(jax.process_index() * own, (jax.process_index() + 1) * own)
+        # Only several workers exchange requests.
+        self._requests = np.zeros((own, len(REQUESTS) if own < mesh.size else 0), np.float32)
         # Keras's schedules have conditions, which would otherwise be compiled at each call.
         self.schedule = jax.jit(self.schedule)
         # The variables that an update changes.
@@ -83,10 +88,12 @@ class JaxStep(Step):
         undivided = {id(average) for _, average in weights_and_averages(self.optimizer)}
         values: dict[str, Any] = {name: [whole] * len(x) for name, x in self._variables.items()}
         for i, variable in enumerate(self.optimizer.variables):
-            if variable.shape and variable.shape[0] % mesh.size == 0:
-                values["optimizer"][i] = whole if id(variable) in undivided else by_row
-        self._shardings, self._are_placed = values, False
-        jit, microbatch = jax.jit, (whole, by_row, whole, whole)
+            divides = variable.shape and variable.shape[0] % mesh.size == 0
+            # The chief, which writes checkpoints, needs all of each array.
+            if divides and not mesh.is_multi_process and id(variable) not in undivided:
+                values["optimizer"][i] = by_row
+        self._shardings, self._by_row, self._are_placed = values, by_row, False
+        jit, microbatch = jax.jit, (whole, by_row, by_row, whole, whole)
         self._whole_step = jit(
             self._one_step,
             donate_argnums=0,
@@ -123,7 +130,8 @@ class JaxStep(Step):
             seeds = dropout_seeds(self._seed, step, number, len(self._seed_states))
             # The type of JAX's keys.
             options = seeds.astype(np.uint32), tokens
-            inputs.append((self._frozen_values(), _joined(microbatch), *options))
+            arrays = self._joined(microbatch), self._of_rows(self._requests)
+            inputs.append((self._frozen_values(), *arrays, *options))
         is_whole = len(inputs) == 1
         shapes = {(is_whole, arrays["source"].shape) for _, arrays, *_ in inputs}
         update = self._update_whole if is_whole else self._update_in_parts
@@ -175,8 +183,25 @@ class JaxStep(Step):
         trained, frozen = self._variable_values()["weights"], self._frozen_values()
         unused_seeds = np.zeros((len(self._seed_states), 2), np.uint32)
         with _memory_errors():
-            sums = self._evaluate(trained, frozen, _joined(microbatch), unused_seeds)
+            sums = self._evaluate(trained, frozen, self._joined(microbatch), unused_seeds)
             return {name: float(value) for name, value in jax.device_get(sums).items()}
+
+    def request(self, **requests: bool) -> None:
+        """See `Step`."""
+        self._requests[:] = [bool(requests[name]) for name in REQUESTS]
+
+    def _joined(self, microbatch: Sequence[Batch | RemoteBatch]) -> dict[str, Any]:
+        """Returns the model's inputs, the rows of all replicas one below the other."""
+        parts = [batch.inputs() for batch in microbatch if isinstance(batch, Batch)]
+        return {
+            name: self._of_rows(np.concatenate([part[name] for part in parts])) for name in parts[0]
+        }
+
+    def _of_rows(self, local_rows: np.ndarray) -> Any:
+        """Returns an array of all workers' rows."""
+        if jax.process_count() == 1:
+            return local_rows
+        return jax.make_array_from_process_local_data(self._by_row, local_rows)
 
     def _variable_values(self) -> dict[str, list[jax.Array]]:
         values = {
@@ -185,7 +210,8 @@ class JaxStep(Step):
         }
         if not self._are_placed:
             # Once, after a checkpoint is restored: other placements would be compiled separately.
-            values, self._are_placed = jax.device_put(values, self._shardings), True
+            host_values = jax.tree.map(np.asarray, values)
+            values, self._are_placed = jax.device_put(host_values, self._shardings), True
             self._assign(values)
         return values
 
@@ -197,7 +223,8 @@ class JaxStep(Step):
         padding_ids = np.zeros((1, 1), np.int32)
         return {
             "gradients": [jnp.zeros(weight.shape) for weight in self.model.trainable_variables],
-            "sums": token_sums(jnp.zeros((1, 1, 2)), padding_ids),
+            "sums": token_sums(jnp.zeros((1, 1, 2)), padding_ids)
+            | {f"{name}_requests": jnp.zeros(()) for name in REQUESTS[: self._requests.shape[1]]},
         }
 
     # The following methods are compiled.
@@ -233,10 +260,14 @@ class JaxStep(Step):
         values: dict[str, list[jax.Array]],
         frozen: list[jax.Array],
         inputs: dict[str, jax.Array],
+        requests: jax.Array,
         seeds: jax.Array,
         tokens: jax.Array,
     ) -> tuple[list[jax.Array], dict[str, jax.Array]]:
-        """Returns a microbatch's share of the step's gradient, and its sums."""
+        """Returns a microbatch's share of the step's gradient, and its sums.
+
+        `requests`, float32 [replicas, requests], become sums too.
+        """
 
         def loss(weights: list[jax.Array]) -> tuple[jax.Array, dict[str, jax.Array]]:
             logits = self._logits(weights, frozen, inputs, seeds, training=True)
@@ -245,7 +276,9 @@ class JaxStep(Step):
             share = sums["loss"] / tokens
             return share * values["loss_scale"][0] if self._scales_loss else share, sums
 
-        return jax.grad(loss, has_aux=True)(values["weights"])
+        gradients, sums = jax.grad(loss, has_aux=True)(values["weights"])
+        names = [f"{name}_requests" for name in REQUESTS[: requests.shape[1]]]
+        return gradients, sums | dict(zip(names, requests.sum(axis=0), strict=True))
 
     def _one_update(
         self, values: dict[str, list[jax.Array]], totals: dict[str, Any]
@@ -289,15 +322,41 @@ class JaxStep(Step):
         return token_sums(logits, inputs["target"])
 
 
-def _joined(microbatch: Sequence[Batch | RemoteBatch]) -> dict[str, np.ndarray]:
-    """Returns the model's inputs, the rows of all replicas one below the other."""
-    parts = [batch.inputs() for batch in microbatch if isinstance(batch, Batch)]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+class _Exchange:
+    """See `backends.base.Exchange`."""
+
+    def gather(self, line: bytes) -> bytes:
+        """See `Exchange`."""
+        size = multihost_utils.process_allgather(np.int32(len(line))).max()
+        lines = multihost_utils.process_allgather(np.frombuffer(line.ljust(size), np.uint8))
+        return b"".join(row.tobytes().rstrip(b" ") for row in lines)
+
+    def total(self, number: float) -> float:
+        """See `Exchange`."""
+        return float(multihost_utils.process_allgather(np.float32(number)).sum())
+
+
+def connect(cluster: Cluster, worker_gpu: int | None, options: TrainOptions) -> _Exchange:
+    """See `backends.base.connect`."""
+    jax.distributed.initialize(
+        cluster.addresses[0],
+        len(cluster.addresses),
+        cluster.index,
+        initialization_timeout=round(options.worker_start_secs),
+        heartbeat_timeout_seconds=round(options.worker_timeout_secs),
+        shutdown_timeout_seconds=round(options.worker_timeout_secs),
+    )
+    return _Exchange()
 
 
 def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
     """Returns a step with random weights; see `backends.base.make_step`."""
-    used = jax.devices("gpu" if devices.gpus else "cpu")[: devices.replicas]
+    kind, count = "gpu" if devices.gpus else "cpu", len(devices.names)
+    used = [
+        device
+        for process in range(jax.process_count())
+        for device in [x for x in jax.devices(kind) if x.process_index == process][:count]
+    ]
     with _memory_errors():
         return JaxStep(config.make_model, config.hparams, config.random_seed, used)
 
@@ -306,18 +365,12 @@ def plan_devices(
     worker_gpu: int | None, xla: bool, cluster: Cluster | None, cpu_replicas: int
 ) -> Devices:
     """Chooses JAX's devices; see `backends.base.plan_devices`."""
-    if cluster:
-        raise UserError(
-            "Several workers (TF_CONFIG, Slurm) need TensorFlow. Unset KERAS_BACKEND=jax, or unset "
-            "TF_CONFIG to train in one process.",
-            code="other_backend",
-        )
-    if cpu_replicas > max(jax.config.read("jax_num_cpu_devices"), 1):
+    if cpu_replicas > max(jax.config.values["jax_num_cpu_devices"], 1):
         text = f"--cpu_replicas={cpu_replicas}: JAX has already computed in this process"
         advice = "Train in a new process."
         with translated_errors(RuntimeError, text, advice, code="already_computing"):
             jax.config.update("jax_num_cpu_devices", cpu_replicas)
-    gpus = [device for device in jax.devices() if device.platform == "gpu"]
+    gpus = [device for device in jax.local_devices() if device.platform == "gpu"]
     if (worker_gpu or 0) > len(gpus):
         raise UserError(
             f"--worker_gpu={worker_gpu}: JAX sees {len(gpus)} GPUs. Give a smaller number, or "
@@ -331,8 +384,9 @@ def plan_devices(
             f"{len(used_gpus)} GPUs.",
             code="bad_value",
         )
-    jax.config.update("jax_default_device", None if used_gpus else jax.devices("cpu")[0])
-    replicas = len(used_gpus) or cpu_replicas
+    cpu = jax.local_devices(backend="cpu")[0]
+    jax.config.update("jax_default_device", None if used_gpus else cpu)
     kind = "gpu" if used_gpus else "cpu"
-    names = [f"{kind}:{number}" for number in range(replicas)]
+    names = [f"{kind}:{number}" for number in range(len(used_gpus) or cpu_replicas)]
+    replicas = len(names) * (len(cluster.addresses) if cluster else 1)
     return Devices(names, used_gpus, replicas, fixed_shapes=True, accumulates=True)

@@ -28,7 +28,7 @@ from t2t_keras.training.optimizer import (
     dropout_seeds,
     token_sums,
 )
-from t2t_keras.training.run_config import RunConfig
+from t2t_keras.training.run_config import RunConfig, TrainOptions
 
 # Signatures of the compiled functions' arguments.
 _SIDES = {name: tf.TensorSpec([None, None], tf.int32) for name in ("source", "target")}
@@ -109,6 +109,54 @@ def multi_worker_strategy(cluster: Cluster, gpus: int) -> tf.distribute.Strategy
         rpc_layer="grpc",
     )
     return tf.distribute.MultiWorkerMirroredStrategy(resolver)
+
+
+def connect(cluster: Cluster, worker_gpu: int | None, options: TrainOptions) -> "StrategyExchange":
+    """See `backends.base.connect`."""
+    from tensorflow.compiler.xla.tsl.protobuf import coordination_config_pb2
+    from tensorflow.python.eager import context
+
+    gpus = len(plan_devices(worker_gpu, False, cluster, 1).gpus)
+    job = coordination_config_pb2.CoordinatedJob(name="worker", num_tasks=len(cluster.addresses))
+    context.context().configure_coordination_service(
+        service_type="standalone",
+        service_leader="/job:worker/replica:0/task:0",
+        cluster_register_timeout_in_ms=round(1000 * options.worker_start_secs),
+        heartbeat_timeout_in_ms=round(1000 * options.worker_timeout_secs),
+        coordinated_jobs=[job],
+    )
+    # Without the barrier, TensorFlow waits endlessly for a worker that never starts.
+    barrier = coordination_config_pb2.CoordinationServiceConfig(cluster_register_with_barrier=True)
+    context.context().coordination_service.MergeFrom(barrier)
+    return StrategyExchange(multi_worker_strategy(cluster, gpus))
+
+
+class StrategyExchange:
+    """The exchange of a `MultiWorkerMirroredStrategy`; see `backends.base.Exchange`."""
+
+    def __init__(self, strategy: tf.distribute.Strategy):
+        self._strategy = strategy
+
+    def gather(self, line: bytes) -> bytes:
+        """See `Exchange`."""
+        # GPUs too can exchange this type; every replica gives its worker's line.
+        encoded_line = tf.constant([*line], tf.int32)
+        lines = self._strategy.experimental_distribute_values_from_function(lambda _: encoded_line)
+        return bytes(self._strategy.gather(lines, axis=0).numpy().tolist())
+
+    def total(self, number: float) -> float:
+        """See `Exchange`."""
+        return float(self._replica_sum(number))
+
+    @functools.cached_property
+    def _replica_sum(self) -> Callable[[float], Any]:
+        """A graph, made once, that sums over all replicas; `gather` makes one at every call."""
+
+        def total(number: tf.Tensor) -> tf.Tensor:
+            numbers = self._strategy.run(lambda: number)
+            return self._strategy.reduce(tf.distribute.ReduceOp.SUM, numbers, axis=None)
+
+        return tf.function(total, input_signature=[tf.TensorSpec([])], autograph=False)
 
 
 def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:

@@ -19,7 +19,6 @@ from training_runs import newest_step, numbers_in
 
 from t2t_keras.errors import OutOfMemoryError, UserError
 from t2t_keras.training import distributed
-from t2t_keras.training.backends import base
 from t2t_keras.training.backends import tensorflow as backend
 from t2t_keras.training.backends.base import Devices
 from t2t_keras.training.backends.cluster import Cluster
@@ -132,7 +131,7 @@ def test_seconds_and_the_barrier_reach_tensorflow(monkeypatch):
     monkeypatch.setattr(distributed, "cluster_from_environment", lambda: cluster)
     monkeypatch.setattr(distributed, "require_free_port", lambda _: None)
     planned = lambda *_, **__: Devices(["/cpu:0"], [], 3, False)  # noqa: E731
-    monkeypatch.setattr(base, "plan_devices", planned)
+    monkeypatch.setattr(backend, "plan_devices", planned)
     monkeypatch.setattr(backend, "multi_worker_strategy", lambda *arguments: arguments)
     monkeypatch.setattr(Workers, "gather", lambda _, value: [value])
     options = TrainOptions(worker_start_secs=7, worker_timeout_secs=1.5)

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from training_runs import flags_of
 from t2t_keras.data.batches import make_batch
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.training.backends.tensorflow import TensorFlowStep
-from t2t_keras.training.checkpoint_files import path_at
+from t2t_keras.training.checkpoint_files import path_at, read
 from t2t_keras.training.run_config import RunConfig, TrainOptions
 from t2t_keras.training.trainer import train
 
@@ -95,6 +96,31 @@ def test_tensorflow_trains_on_as_jax_does(
         assert min(norms) < 1 < max(norms), "some are clipped, some are not"
         losses = [totals["loss"] / totals["tokens"] for totals in expected]
         assert losses[-1] < 0.9 * losses[0]
+
+
+def test_two_processes_of_two_devices_train_as_one_device(runs, tmp_path):
+    servers = [socket.create_server(("localhost", 0)) for _ in range(2)]
+    addresses = [f"localhost:{server.getsockname()[1]}" for server in servers]
+    for server in servers:
+        server.close()
+    flags = [*flags_of(RunConfig.load(runs / "plain")), f"--output_dir={tmp_path}"]
+    flags += ["--train_steps=20", "--schedule=train", "--cpu_replicas=2"]
+    command = [sys.executable, "-m", "t2t_keras.bin.t2t_trainer", *flags]
+    processes = []
+    for index in range(2):
+        task = {"type": "worker", "index": index}
+        config = json.dumps({"cluster": {"worker": addresses}, "task": task})
+        environment = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "TF_CONFIG": config}
+        options = dict(env=os.environ | environment, text=True, stderr=subprocess.STDOUT)
+        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, **options))
+    for process in processes:
+        output, _ = process.communicate(timeout=200)
+        assert process.returncode == 0, output
+        assert "on 4 replica(s)" in output
+    actual, expected = (read(path_at(run, 20))[0] for run in (tmp_path, runs / "plain"))
+    assert actual.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_allclose(actual[name], array, atol=1e-5, err_msg=name)
 
 
 def test_a_mean_has_the_same_logits_under_tensorflow(runs):
