@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import socket
 from collections.abc import Iterator, Mapping
 
@@ -12,6 +13,8 @@ from t2t_keras.errors import TRY_AGAIN_STATUS, UserError
 _TF_CONFIG_EXAMPLE = (
     '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker", "index": 0}}'
 )
+# The port of a host's first task under Slurm, as TensorFlow's resolver has it.
+_SLURM_PORT = 8888
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,8 +44,8 @@ class Cluster:
 def cluster_from_environment(environment: Mapping[str, str] = os.environ) -> Cluster | None:
     """Returns the cluster to which this process belongs; None = it trains alone.
 
-    `TF_CONFIG` takes precedence over Slurm's variables, which count in a step of several tasks;
-    TensorFlow reads some of them from `os.environ`. Raises `UserError` if they are invalid.
+    `TF_CONFIG` takes precedence over Slurm's variables, which count in a step of several tasks.
+    Raises `UserError` if they are invalid.
     """
     if environment.get("TF_CONFIG", "").strip():
         cluster = _from_tf_config(environment["TF_CONFIG"])
@@ -106,26 +109,51 @@ def _from_tf_config(text: str) -> Cluster:
 
 
 def _from_slurm(environment: Mapping[str, str]) -> Cluster:
-    import tensorflow as tf
-
     try:
-        tasks = int(environment["SLURM_STEP_NUM_TASKS"])
-        # Slurm has already assigned the GPUs; the resolver must not assign them again.
-        resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
-            gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False
-        )
-        addresses = resolver.cluster_spec().as_dict()["worker"]
-        # The resolver sorts hosts as strings, so an address's index need not be the task's number.
-        first_port = min(_host_and_port(address)[1] for address in addresses)
-        port = first_port + int(environment["SLURM_LOCALID"])
+        hosts = _slurm_hosts(environment["SLURM_STEP_NODELIST"])
+        tasks = _slurm_tasks(environment["SLURM_STEP_TASKS_PER_NODE"])
+        addresses = [
+            f"{host}:{_SLURM_PORT + number}"
+            for host, count in sorted(zip(hosts, tasks, strict=True))
+            for number in range(count)
+        ]
+        if len(addresses) != int(environment["SLURM_STEP_NUM_TASKS"]):
+            raise ValueError(f"SLURM_STEP_NUM_TASKS={environment['SLURM_STEP_NUM_TASKS']}")
+        port = _SLURM_PORT + int(environment["SLURM_LOCALID"])
+        # Hosts are sorted as strings, so an address's index need not be the task's number.
         index = addresses.index(f"{environment['SLURMD_NODENAME']}:{port}")
-    except (RuntimeError, ValueError, KeyError) as error:
+    except (ValueError, KeyError) as error:
         raise UserError(
             f"Cannot read Slurm's variables of this step: {error}. Start the command with srun, "
             f"one task per machine; or set TF_CONFIG.",
             code="bad_configuration",
         ) from None
     return Cluster(tuple(addresses), index)
+
+
+def _slurm_hosts(text: str) -> list[str]:
+    """Returns the hosts of a list such as "gpu[09-11,15],login2"."""
+    host = r"([^,\[\]]+)(?:\[([\d,-]+)\])?"
+    if not re.fullmatch(f"{host}(,{host})*", text):
+        raise ValueError(f"hosts: {text}")
+    hosts = []
+    for name, numbers in re.findall(host, text):
+        if not numbers:
+            hosts.append(name)
+        for part in numbers.split(",") if numbers else ():
+            first, _, last = part.partition("-")
+            for number in range(int(first), int(last or first) + 1):
+                hosts.append(f"{name}{number:0{len(first)}}")
+    return hosts
+
+
+def _slurm_tasks(text: str) -> list[int]:
+    """Returns the tasks of each host from a list such as "2(x3),1"."""
+    counts = []
+    for part in text.split(","):
+        count, _, times = part.rstrip(")").partition("(x")
+        counts += [int(count)] * int(times or 1)
+    return counts
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

@@ -72,6 +72,10 @@ def test_a_step_of_slurm(slurm):
     addresses = ("gpu10:8888", "gpu10:8889", "gpu9:8888", "login2:8888")
     assert cluster_from_environment(slurm) == Cluster(addresses, 1)
     assert cluster_from_environment(slurm | {"SLURM_STEP_NUM_TASKS": "1"}) is None
+    step = {"SLURM_STEP_NODELIST": "a[08-10],b-2x", "SLURM_STEP_TASKS_PER_NODE": "1(x4)"}
+    step |= {"SLURMD_NODENAME": "b-2x", "SLURM_LOCALID": "0"}
+    addresses = ("a08:8888", "a09:8888", "a10:8888", "b-2x:8888")
+    assert cluster_from_environment(slurm | step) == Cluster(addresses, 3)
     assert cluster_from_environment(slurm | tf_config({"worker": ["a:1", "b:1"]})).index == 0
 
 
