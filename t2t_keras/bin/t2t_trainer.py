@@ -3,7 +3,7 @@
 t2t-trainer --problem=translate_ende_toy --data_dir=data --hparams_set=auto --output_dir=runs/toy
 t2t-trainer --output_dir=runs/toy
 
-With KERAS_BACKEND=jax it trains on one machine without TensorFlow. A run may switch backends.
+With KERAS_BACKEND=jax it trains without TensorFlow. A run may switch backends.
 """
 
 import dataclasses

@@ -351,7 +351,8 @@ def connect(cluster: Cluster, worker_gpu: int | None, options: TrainOptions) -> 
 
 def make_step(config: RunConfig, devices: Devices, cluster: Cluster | None = None) -> Step:
     """Returns a step with random weights; see `backends.base.make_step`."""
-    kind, count = "gpu" if devices.gpus else "cpu", len(devices.names)
+    # None = the default kind, such as "tpu".
+    kind, count = None if devices.gpus else "cpu", len(devices.names)
     used = [
         device
         for process in range(jax.process_count())
@@ -370,7 +371,7 @@ def plan_devices(
         advice = "Train in a new process."
         with translated_errors(RuntimeError, text, advice, code="already_computing"):
             jax.config.update("jax_num_cpu_devices", cpu_replicas)
-    gpus = [device for device in jax.local_devices() if device.platform == "gpu"]
+    gpus = [device for device in jax.local_devices() if device.platform != "cpu"]
     if (worker_gpu or 0) > len(gpus):
         raise UserError(
             f"--worker_gpu={worker_gpu}: JAX sees {len(gpus)} GPUs. Give a smaller number, or "
@@ -386,7 +387,7 @@ def plan_devices(
         )
     cpu = jax.local_devices(backend="cpu")[0]
     jax.config.update("jax_default_device", None if used_gpus else cpu)
-    kind = "gpu" if used_gpus else "cpu"
+    kind = gpus[0].platform if used_gpus else "cpu"
     names = [f"{kind}:{number}" for number in range(len(used_gpus) or cpu_replicas)]
     replicas = len(names) * (len(cluster.addresses) if cluster else 1)
     return Devices(names, used_gpus, replicas, fixed_shapes=True, accumulates=True)
