@@ -145,18 +145,41 @@ def _page():
 
 def _library():
     """Returns the update of the library's trainer, and its layers in the order of the names."""
-    from measuring import new_step
+    import types
 
     from t2t_keras import hyperparameters
     from t2t_keras.data.batches import Batch
+    from t2t_keras.models.transformer import Transformer
+    from t2t_keras.training.backends import base
 
-    replicas = _REPLICAS.value
+    replicas, is_on_jax = _REPLICAS.value, _SIDE.value == "jax"
     changes = dict(label_smoothing=0.1, warmup_steps=WARMUP_STEPS, learning_rate=1.0, **SIZES)
     hparams = hyperparameters.hparams("transformer_base", **changes)
-    devices = {"cpu_replicas": replicas} if _SIDE.value == "tensorflow" else {}
-    step = new_step(hparams, VOCAB_SIZE, **devices)
+    if not is_on_jax:
+        # Not `plan_devices`, which refuses more replicas than cores.
+        import tensorflow as tf
+
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        logical_devices = [tf.config.LogicalDeviceConfiguration()] * replicas
+        tf.config.set_logical_device_configuration(cpu, logical_devices)
+    config = types.SimpleNamespace(
+        make_model=lambda: Transformer.from_hparams(hparams, VOCAB_SIZE),
+        model="transformer",
+        hparams=hparams,
+        vocab_sizes=(VOCAB_SIZE, None),
+        random_seed=1,
+    )
+    names = [f"/cpu:{i}" for i in range(replicas)]
+    step = base.make_step(config, base.Devices(names, [], replicas, fixed_shapes=is_on_jax))
 
     def update(number, source, target):
+        if is_on_jax:
+            # Padded, so that few shapes are compiled; padding changes nothing.
+            rows, lengths = -len(source) % 16, [-ids.shape[1] % 16 for ids in (source, target)]
+            source, target = (
+                np.pad(ids, [(0, rows), (0, columns)])
+                for ids, columns in zip((source, target), lengths, strict=True)
+            )
         parts = [Batch(source[i::replicas], target[i::replicas]) for i in range(replicas)]
         sums = step.update(number - 1, [parts])
         rate = float(step.schedule(number - 1))
