@@ -6,8 +6,10 @@ All toolkits get the same batches from a fixed seed: sentences as long as captio
 import argparse
 import json
 import os
+import pickle
 import random
 import statistics
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -77,9 +79,11 @@ def time_updates(size: Size, updates: Callable[..., Iterator[tuple[float, float]
     warm_up, *seconds = passes[:, :, 0].sum(1).tolist()
     median = statistics.median(seconds)
     tokens = sum(np.count_nonzero(target) for _, _, target in batches)
-    gflop = sum(_gflop(size, source, target) for source, _, target in batches)
+    work = sum(
+        gflop(size, *(np.count_nonzero(batch[side], 1) for side in (0, 2))) for batch in batches
+    )
     losses = passes[-1, :, 1].tolist()
-    _print_result(tokens / median, warm_up, gflops=gflop / median, losses=losses)
+    _print_result(tokens / median, warm_up, gflops=work / median, losses=losses)
 
 
 def time_decoding(
@@ -113,9 +117,33 @@ def _draw(generator: random.Random, size: Size, rows: int, length: int) -> np.nd
     return batch
 
 
-def _gflop(size: Size, source: np.ndarray, target: np.ndarray) -> float:
-    """Returns 10^9 operations of a step's matrix products, without those on padding."""
-    sources, targets = np.count_nonzero(source, 1), np.count_nonzero(target, 1)
+def work_of_parent() -> tuple[dict, list[dict[str, np.ndarray]]]:
+    """Returns the settings and batches that benchmarks/gpu.py sends."""
+    settings = pickle.load(sys.stdin.buffer)
+    return settings | dict(size=Size(*settings["size"])), settings["batches"]
+
+
+def answer_parent(batches: list, update: Callable, report: Callable[[], tuple[str, int]]) -> None:
+    """Passes over the batches for each line of benchmarks/gpu.py; prints start and ends of steps.
+
+    `update` starts a step, and returns its loss, which may not be ready. As in a training, it is
+    read during the next step; in the first pass, which compiles, at once. `report` returns the name
+    of the device, and its peak of memory.
+    """
+    for number, _ in enumerate(sys.stdin.buffer):
+        start, running, ends = time.perf_counter(), [], []
+        for left in range(len(batches) - 1, -1, -1):
+            running.append(update(batches[-1 - left]))
+            while len(running) > (number > 0 and left > 0):
+                loss = float(running.pop(0))
+                ends.append(time.perf_counter())
+        device, memory = report()
+        answer = dict(start=start, ends=ends, loss=loss, device=device, gigabytes=memory / 1e9)
+        print(json.dumps(answer), flush=True)
+
+
+def gflop(size: Size, sources: np.ndarray, targets: np.ndarray) -> float:
+    """Returns 10^9 operations of a step's matrix products for pairs of these lengths."""
     # Self-attention has four matrices, cross-attention two for each side.
     tokens = (sources + targets).sum() * (6 * size.d_model**2 + 2 * size.d_model * size.d_ff)
     attention = 2 * size.d_model * (sources @ sources + targets @ (sources + targets))
