@@ -3,23 +3,24 @@
     python benchmarks/gpu.py [--lengths=pairs.npy] [--peak_tflops=989] [--out=gpu.json]
     python benchmarks/gpu.py --peer= --changes="no dropout,--xla_gpu_enable_cublaslt=true"
     python benchmarks/gpu.py --sizes=toy --steps=2      # on a CPU
-    python benchmarks/gpu.py --teacher=work/data/teacher --steps=10300 --output_dir=teacher
+    python benchmarks/gpu.py --sizes= --teacher=work/data/teacher [--teacher_steps=10300]
 
 Ours is the trainer's step on JAX (peers/gpu_t2t_keras.py), without TensorFlow. Sentences are
-"uniform", 32 tokens on both sides, or "real", as long as the pairs of --lengths, or like
-Multi30k's. Real ones are packed into rows by us. The peer (peers/gpu_pytorch.py) pads batches of
-similar length to a multiple of 8, as its users do. Both get all pairs.
+"uniform", 32 tokens on both sides, or "real": as long as those of --lengths, or like Multi30k's.
+Both get all pairs, ours in packed rows, the peer (peers/gpu_pytorch.py) in batches of similar
+length, padded to a multiple of 8. The median pass over all batches counts.
 
-The median round, a pass over all batches, counts. Tokens are target tokens; "of the peak" is the
-rate of the products, forward and backward. Neither counts padding. "first" is the time from the
-start of a process to the end of its first step; "compiled" adds what the first pass takes longer
-than the others. A change is a flag of XLA or in CHANGES of gpu_t2t_keras.py, and takes turns with
-the unchanged step.
+The rates are of target tokens; `of_peak` is that of the matrix products, forward and backward; none
+counts padding. `token_share` is of all positions; `ratio` is that of tokens_per_s, ours to the peer
+or a change to the unchanged step before it. `first_s` is the time from the start of a process to
+the end of its first step; `compiled_s` adds what the first pass takes longer than others. A change
+is a flag of XLA or one of experiments/step_changes/gpu_changes.py, and takes turns with the
+unchanged step.
 
---teacher trains the teacher of experiments/student. BLEU needs TensorFlow: the command that
-measures it on another machine is printed at the end.
+--teacher then trains the teacher of experiments/student, which teacher.py there describes.
 """
 
+import itertools
 import json
 import os
 import pickle
@@ -27,7 +28,6 @@ import statistics
 import subprocess
 import sys
 import time
-import types
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -35,14 +35,14 @@ from typing import Any
 import numpy as np
 from absl import app, flags
 
-_PEERS = Path(__file__).resolve().parent / "peers"
+_ROOT = Path(__file__).resolve().parents[1]
+_PEERS = _ROOT / "benchmarks" / "peers"
 sys.path.append(str(_PEERS))
 import workload  # noqa: E402
 
 from t2t_keras.data import batches as data  # noqa: E402
-from t2t_keras.data.dataset import SIDES, ExampleStore, read_manifest  # noqa: E402
+from t2t_keras.data.dataset import SIDES, ExampleStore  # noqa: E402
 from t2t_keras.environment import installed_versions  # noqa: E402
-from t2t_keras.settings import as_assignments  # noqa: E402
 
 _SIZES = {  # The paper's (Table 3), and one for a CPU; each with the dropout of its set.
     "big": (workload.Size(6, 1024, 4096, 16, 37_000, batch_tokens=25_000), 0.3),
@@ -55,20 +55,21 @@ _MAX_LENGTH, _UNIFORM_LENGTH, _PAIRS = 256, 32, 30_000
 # 29,000 pairs of Multi30k EN-DE, with a BPE of 8,000.
 _LOG_SOURCE, _LOG_RATIO = (2.683, 0.295), (0.021, 0.170)
 _OURS, _PEER = "t2t_keras", "pytorch"
+_COLUMNS = dict(ms=",.1f", tokens_per_s=",.0f", ratio=".2f", token_share=".1%", of_peak=".1%")
+_COLUMNS |= dict(gigabytes=".1f", first_s=".1f", compiled_s=".1f", shapes="d")
 
 _SIZE = flags.DEFINE_list("sizes", ["big", "base"], f"Of {', '.join(_SIZES)}.")
 _WORKLOADS = flags.DEFINE_list("workloads", list(_DEFAULT_STEPS), "Workloads.")
 _LENGTHS = flags.DEFINE_string("lengths", "", ".npy of [pairs, 2] tokens, or data of t2t-datagen.")
-_STEPS = flags.DEFINE_integer("steps", None, "Steps of a round, about; or of the teacher.")
+_STEPS = flags.DEFINE_integer("steps", None, "Number of steps in a round, about.")
 _ROUNDS = flags.DEFINE_integer("rounds", 4, "Number of timed rounds.", 1)
-_LIMIT = flags.DEFINE_float("limit", 420.0, "Seconds after which no other workload begins.")
 _CHANGES = flags.DEFINE_list("changes", [], "Changes of our step to measure.")
 _PYTHON = flags.DEFINE_string("peer", sys.executable, "Python with PyTorch; empty = no peer.")
 _MULTIPLE = flags.DEFINE_integer("peer_multiple", 8, "The peer pads lengths to multiples of this.")
 _PEAK = flags.DEFINE_float("peak_tflops", 0.0, "Peak of the device, 10^12 operations a second.")
 _OUT = flags.DEFINE_string("out", "", "JSON file for all figures.")
 _TEACHER = flags.DEFINE_string("teacher", "", "Data of the recipe's teacher, to train it.")
-_RUN = flags.DEFINE_string("output_dir", "teacher", "Run of the teacher; RUN.mean is its average.")
+_TEACHER_STEPS = flags.DEFINE_integer("teacher_steps", 0, "Steps of the teacher; 0 = the recipe's.")
 
 
 class _Process(subprocess.Popen):
@@ -90,78 +91,74 @@ class _Process(subprocess.Popen):
         self.passes.append(json.loads(answer))
 
     def figures(self, size: workload.Size, lengths: np.ndarray) -> dict[str, Any]:
-        """Returns the figures of the last rounds and of the first pass, for pairs of lengths."""
-        first, rounds = self.passes[0], self.passes[-_ROUNDS.value :]
-        times = [answer["ends"][-1] - answer["start"] for answer in rounds]
-        seconds = statistics.median(times)
-        ids = {side: [getattr(batch, side) for batch in self.batches] for side in SIDES}
-        tokens = {side: sum(int(np.count_nonzero(rows)) for rows in ids[side]) for side in SIDES}
-        positions = sum(rows.size for side in SIDES for rows in ids[side])
-        shapes = {(rows.shape, other.shape) for rows, other in zip(*ids.values(), strict=True)}
+        """Returns the figures of the first pass and of the last ones."""
+        first, passes = self.passes[0], self.passes[-_ROUNDS.value :]
+        times = [each["ends"][-1] - each["start"] for each in passes]
+        sides = [[getattr(batch, side) for batch in self.batches] for side in SIDES]
+        counts = [sum(int(np.count_nonzero(ids)) for ids in side) for side in sides]
+        positions = sum(ids.size for side in sides for ids in side)
+        seconds, first_end = statistics.median(times), first["ends"][0]
         tflops = workload.gflop(size, *lengths.T) / seconds / 1e3
-        return dict(
+        work = dict(pairs=len(lengths), target_tokens=counts[1], tflops=tflops, seconds=times)
+        work |= {name: passes[-1][name] for name in ("gigabytes", "loss", "device")}
+        return work | dict(
             ms=seconds / len(self.batches) * 1e3,
-            tokens_per_s=tokens["target"] / seconds,
-            token_share=sum(tokens.values()) / positions,
-            tflops=tflops,
+            tokens_per_s=counts[1] / seconds,
+            ratio=1.0,
+            token_share=sum(counts) / positions,
             of_peak=tflops / _PEAK.value if _PEAK.value else 0,
-            gigabytes=rounds[-1]["gigabytes"],
-            first_s=first["ends"][0] - self.started,
-            compiled_s=max(first["ends"][0], first["ends"][-1] - seconds) - self.started,
-            shapes=len(shapes),
-            pairs=len(lengths),
-            target_tokens=tokens["target"],
-            loss=rounds[-1]["loss"],
-            seconds=times,
-            device=first["device"],
+            first_s=first_end - self.started,
+            compiled_s=max(first_end, first["ends"][-1] - seconds) - self.started,
+            shapes=len({tuple(ids.shape for ids in pair) for pair in zip(*sides, strict=True)}),
         )
 
 
 def main(_) -> None:
-    """Measures each size and workload, or trains the teacher."""
-    if _TEACHER.value:
-        _train_teacher()
-        return
-    results, start = [], time.perf_counter()
-    for size in _SIZE.value:
-        for name in _WORKLOADS.value:
-            if time.perf_counter() - start > _LIMIT.value:
-                print(f"{size}, {name} is left out after {_LIMIT.value:.0f} s.")
-                continue
+    """Measures each size and workload, then trains the teacher."""
+    results = []
+    for size, name in itertools.product(_SIZE.value, _WORKLOADS.value):
+        try:
             for step, figures in _measure(size, name):
                 results.append(dict(size=size, workload=name, step=step) | figures)
                 print(json.dumps(results[-1]), flush=True)
-            _save(results=results)
-    columns = "tokens/s | ratio | tokens of positions | of the peak | GB | first, s | compiled, s"
-    print(f"\n| {results[0]['device']} | ms | {columns} | shapes |\n|{'---|' * 10}")
-    row = "| {size}, {workload}: {step} | {ms:,.1f} | {tokens_per_s:,.0f} | {ratio:.2f} "
-    row += "| {token_share:.1%} | {of_peak:.1%} | {gigabytes:.1f} | {first_s:.1f} "
-    for figures in results:
-        print((row + "| {compiled_s:.1f} | {shapes} |").format(**figures))
-    print(f"\nRatio of tokens/s: ours to {_PEER}, a change to the unchanged step before it.")
+        except (OSError, RuntimeError) as error:
+            print(f"{size}, {name} is left out: {error}", flush=True)
+        if _OUT.value:
+            content = json.dumps(dict(versions=installed_versions("torch"), results=results))
+            Path(_OUT.value).write_text(f"{content}\n", encoding="utf-8")
+    print(
+        f"\n| {results[0]['device']} | {' | '.join(_COLUMNS)} |\n|{'---|' * 10}" if results else ""
+    )
+    for row in results:
+        cells = (format(row[name], spec) for name, spec in _COLUMNS.items())
+        print(f"| {row['size']}, {row['workload']}: {row['step']} | {' | '.join(cells)} |")
+    if _TEACHER.value:
+        command = [sys.executable, _ROOT / "experiments" / "student" / "teacher.py"]
+        command += [f"--data_dir={_TEACHER.value}", f"--steps={_TEACHER_STEPS.value}"]
+        subprocess.run(command, check=True)
 
 
 def _measure(size_name: str, workload_name: str) -> list[tuple[str, dict[str, Any]]]:
     """Returns the figures of our step and of the peer, then of our step and each change."""
     (size, dropout), is_real = _SIZES[size_name], workload_name == "real"
     steps = _STEPS.value or _DEFAULT_STEPS[workload_name]
-    lengths, ours, peers = (_real if is_real else _uniform)(size, steps)
+    lengths, rows, padded = (_real if is_real else _uniform)(size, steps)
     settings = dict(size=tuple(size), dropout=dropout, has_padding=is_real)
 
     def start(name: str) -> _Process:
         if name == _PEER:
-            return _Process(_PYTHON.value, "gpu_pytorch.py", peers, settings)
+            return _Process(_PYTHON.value, "gpu_pytorch.py", padded, settings)
         change, flag = ("", f" {name}") if name.startswith("--xla") else (name, "")
         # Several processes share the GPU's memory.
         env = dict(KERAS_BACKEND="jax", XLA_PYTHON_CLIENT_PREALLOCATE="false")
         env["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + flag
-        own_settings = settings | dict(change=change)
-        return _Process(sys.executable, "gpu_t2t_keras.py", ours, own_settings, **env)
+        script, values = "gpu_t2t_keras.py", settings | dict(change=change)
+        return _Process(sys.executable, script, rows, values, **env)
 
-    results = []
     with start("") as own:
         own.run_pass()
-        for name in [_PEER] * bool(_PYTHON.value) + _CHANGES.value:
+        results, others = [], [_PEER] * bool(_PYTHON.value) + _CHANGES.value
+        for name in others:
             try:
                 with start(name) as other:
                     other.run_pass()
@@ -170,15 +167,13 @@ def _measure(size_name: str, workload_name: str) -> list[tuple[str, dict[str, An
             except (OSError, RuntimeError) as error:
                 print(f"{size_name}, {workload_name}: {name} is left out: {error}", flush=True)
                 continue
-            pair = [process.figures(size, lengths) | dict(ratio=1.0) for process in (own, other)]
-            ratio = pair[0]["tokens_per_s"] / pair[1]["tokens_per_s"]
-            pair[name != _PEER]["ratio"] = ratio if name == _PEER else 1 / ratio
-            results += zip((_OURS, name), pair, strict=True)
-        if not results:
-            for _ in range(_ROUNDS.value):
-                own.run_pass()
-            results = [(_OURS, own.figures(size, lengths) | dict(ratio=1.0))]
-    return results
+            ours, theirs = (process.figures(size, lengths) for process in (own, other))
+            changed, base = (ours, theirs) if name == _PEER else (theirs, ours)
+            changed["ratio"] = changed["tokens_per_s"] / base["tokens_per_s"]
+            results += [(_OURS, ours), (name, theirs)]
+        for _ in range(0 if results else _ROUNDS.value):
+            own.run_pass()
+        return results or [(_OURS, own.figures(size, lengths))]
 
 
 def _uniform(size: workload.Size, steps: int) -> tuple[np.ndarray, list, list]:
@@ -198,9 +193,8 @@ def _real(size: workload.Size, steps: int) -> tuple[np.ndarray, list, list]:
     limits = size.batch_tokens, _MAX_LENGTH
     sampler = data.TokenBatchSampler(lengths, *limits, seed=1, batching="rows")
     rows = sampler.rows(2**62, replicas=1)  # A microbatch is a whole step.
-    replica = types.SimpleNamespace(num_replicas=1, local_replicas=range(1))
-    packed = (data.replica_batches(store, pairs, 0, replica, rows) for pairs in sampler.epoch(0))
-    ours, peers = [batch for [[batch]] in map(list, packed)], []
+    parts = (part for pairs in sampler.epoch(0) for _, [part] in rows.split(lengths, pairs, 1))
+    ours, peers = [rows.batch(store, part) for part in parts], []
     for pairs in data.TokenBatchSampler(lengths, *limits, seed=1).epoch(0):
         sides = (store.padded(pairs, side) for side in SIDES)
         widths = ((ids, -ids.shape[1] % _MULTIPLE.value) for ids in sides)
@@ -216,43 +210,6 @@ def _pair_lengths() -> np.ndarray:
     path = Path(_LENGTHS.value)
     files = [path] if path.is_file() else sorted(path.rglob("train-*.lengths.npy"))
     return np.concatenate([np.load(file) for file in files])
-
-
-def _train_teacher() -> None:
-    """Trains, averages the last checkpoints, and prints the losses on the dev set."""
-    import yaml
-
-    recipe = _PEERS.parents[1] / "experiments" / "student" / "student.yaml"
-    config, run = yaml.safe_load(recipe.read_text("utf-8")), _RUN.value
-    teacher, start = config["teachers"], time.perf_counter()
-    made_with = read_manifest(Path(_TEACHER.value) / "parallel_text")["config"]
-    steps = _STEPS.value or teacher["train_steps"]
-    options = dict(problem="parallel_text", problem_config=as_assignments(made_with))
-    options |= dict(hparams_set=teacher["hparams_set"], hparams=as_assignments(teacher["hparams"]))
-    options |= dict(data_dir=_TEACHER.value, train_steps=steps, keep_checkpoint_max=5, eval_secs=0)
-    options |= dict(save_checkpoints_secs=config["save_checkpoints_secs"])
-    _run("t2t_trainer", output_dir=run, local_eval_frequency=max(steps // 10, 1), **options)
-    seconds = time.perf_counter() - start
-    _run("t2t_avg_all", model_dir=run, output_dir=f"{run}.mean", n=5)
-    lines = Path(run, "eval", "scalars.jsonl").read_text("utf-8").splitlines()
-    evaluations = [json.loads(line) for line in lines]
-    _save(seconds=seconds, steps=steps, evaluations=evaluations)
-    print(f"\n{seconds:.0f} s\n\n| steps | seconds of training | loss on dev |\n|---|---|---|")
-    for row in evaluations:
-        print("| {step:,} | {training_seconds:.0f} | {loss:.4f} |".format(**row))
-    print(f"\nWith TensorFlow: t2t-compare --runs={run}.mean --source=DEV.en --reference=DEV.de")
-
-
-def _run(name: str, **values: Any) -> None:
-    assignments = [f"--{flag}={value}" for flag, value in values.items()]
-    command = [sys.executable, "-m", f"t2t_keras.bin.{name}", *assignments]
-    subprocess.run(command, env=os.environ | {"KERAS_BACKEND": "jax"}, check=True)
-
-
-def _save(**figures: Any) -> None:
-    if _OUT.value:
-        content = json.dumps(dict(versions=installed_versions("torch"), **figures), indent=1)
-        Path(_OUT.value).write_text(f"{content}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

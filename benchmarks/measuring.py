@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from absl import flags
 
 from t2t_keras.environment import prepare_tensorflow
@@ -23,9 +24,7 @@ def seconds_in_turns(
 ) -> dict[str, list[float]]:
     """Returns the seconds of each way in each round; other processes slow all ways alike.
 
-    Args:
-      ways: functions that return when their work is done, by name.
-      rounds: number of timed rounds, after an untimed one, which compiles.
+    The functions return when their work is done. An untimed round, which compiles, comes first.
     """
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds + 1):
@@ -53,10 +52,7 @@ def peak_bytes(process: int | str = "self") -> int:
     """Returns the peak of a process's resident memory since its program was started.
 
     Not `resource.getrusage`, whose peak includes the memory of the process that forked this one.
-
-    Raises:
-      OSError: there is no such process.
-      StopIteration: it has ended, and its exit status has not been collected yet.
+    Raises OSError if there is no such process, or StopIteration if it is a zombie.
     """
     status = Path(f"/proc/{process}/status").read_text(encoding="utf-8").splitlines()
     line = next(line for line in status if line.startswith("VmHWM:"))
@@ -66,10 +62,7 @@ def peak_bytes(process: int | str = "self") -> int:
 def print_operators(run: Callable[[], object], rows: int, steps: int = 1) -> None:
     """Traces `run` with TensorFlow's profiler; prints calls and ms of each type of operator.
 
-    Args:
-      run: does the work of some steps.
-      rows: number of named operators; the others share one row.
-      steps: number of steps in `run`; figures are per step.
+    Names as many operators as `rows`; figures are per step if `run` does `steps`.
     """
     import tensorflow as tf
     from tensorflow.tsl.profiler.protobuf import xplane_pb2
@@ -118,21 +111,11 @@ class ModelFlags:
 
     def random_ids(self, *shape: int):
         """Returns random ids of ordinary pieces."""
-        import numpy as np
-
         return np.random.default_rng(0).integers(3, self.vocab_size, shape, np.int32)
 
 
 def new_step(hparams, vocab_size: int, cluster=None, worker_gpu: int | None = 0, **devices):
-    """Returns the trainer's step with a new Transformer; by default on one CPU.
-
-    Args:
-      hparams: hyperparameters.
-      vocab_size: ids of the shared vocabulary.
-      cluster: the workers that share each step.
-      worker_gpu: number of GPUs; None = all.
-      **devices: other arguments of `training.backends.base.plan_devices`.
-    """
+    """Returns the trainer's step with a new Transformer; for devices see `plan_devices`."""
     from t2t_keras.models.transformer import Transformer
     from t2t_keras.training.backends import base
 
@@ -149,15 +132,7 @@ def new_step(hparams, vocab_size: int, cluster=None, worker_gpu: int | None = 0,
 
 
 def random_translator(hparams, vocab_size: int, dtype="float32", tokenizer=None, **settings):
-    """Returns a translator with random weights.
-
-    Args:
-      hparams: hyperparameters.
-      vocab_size: ids of the shared vocabulary.
-      dtype: type of the weights and products.
-      tokenizer: for text; None = ids only.
-      **settings: settings of the `DecodeConfig`.
-    """
+    """Returns a translator with random weights, of ids alone if there is no tokenizer."""
     import keras
 
     from t2t_keras.decoding.config import DecodeConfig

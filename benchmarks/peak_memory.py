@@ -37,20 +37,14 @@ class _Case(NamedTuple):
     xla: bool = False
 
 
+_BASE, _MULTI30K = ("transformer_base", 37_000), ("transformer_multi30k", 10_000, 4096, 128)
+_HALF, _RECOMPUTE = "compute_dtype=bfloat16", "recompute=true"
 _CASES = [
-    _Case("transformer_base", 37_000, 1024, 32),
-    _Case("transformer_base", 37_000, 1024, 256),
-    _Case("transformer_base", 37_000, 2048, 64),
-    _Case("transformer_base", 37_000, 2048, 64, "recompute=true"),
-    _Case("transformer_base", 37_000, 2048, 64, "compute_dtype=bfloat16"),
+    *(_Case(*_BASE, 1024, length) for length in (32, 256)),
+    *(_Case(*_BASE, 2048, 64, changes) for changes in ("", _RECOMPUTE, _HALF)),
     _Case("transformer_multi30k", 10_000, 2048, 32),
-    _Case("transformer_multi30k", 10_000, 4096, 128),
-    _Case("transformer_multi30k", 10_000, 4096, 128, "compute_dtype=bfloat16"),
-    _Case("transformer_multi30k", 10_000, 4096, 128, "recompute=true"),
-    _Case("transformer_multi30k", 10_000, 4096, 128, "compute_dtype=bfloat16,recompute=true"),
-    _Case("transformer_multi30k", 10_000, 4096, 128, microbatches=2),
-    _Case("transformer_multi30k", 10_000, 4096, 128, xla=True),
-    _Case("transformer_multi30k", 10_000, 4096, 128, microbatches=2, xla=True),
+    *(_Case(*_MULTI30K, changes) for changes in ("", _HALF, _RECOMPUTE, f"{_HALF},{_RECOMPUTE}")),
+    *(_Case(*_MULTI30K, "", *split) for split in ((2, False), (1, True), (2, True))),
 ]
 
 
@@ -69,8 +63,8 @@ def main(_) -> None:
     print("|---|---|---|---|---|---|---|")
     for case in (case for case in _CASES if _ONLY.value in case.hparams_set):
         counted, allocated, process = in_own_process(_measure_step, case)
-        parts = [part for part in (case.hparams_set, case.changes, "--xla" * case.xla) if part]
-        title = [f"`{part}`" for part in parts]
+        parts = case.hparams_set, case.changes, "--xla" * case.xla
+        title = [f"`{part}`" for part in parts if part]
         title += [f"{case.microbatches} microbatches"] * (case.microbatches > 1)
         columns = [", ".join(title), f"{case.tokens:,} x {case.length}", f"{counted:,.0f}"]
         for megabytes in (allocated, process - baseline):
@@ -118,8 +112,8 @@ def _megabytes_to_translate(lines: int, run: str) -> float:
     else:
         tokenizer = SentencePieceTokenizer.train(toy[:500], 500)
         sizes = dict(num_layers=2, d_model=16, d_ff=16, num_heads=2)
-        settings = dict(tokenizer=tokenizer, beam_size=2, extra_length=2)
-        hparams = hyperparameters.hparams("transformer_tiny", sizes)
+        hparams, settings = hyperparameters.hparams("transformer_tiny", sizes), dict(beam_size=2)
+        settings |= dict(tokenizer=tokenizer, extra_length=2)
         translator = random_translator(hparams, tokenizer.vocab_size, **settings)
     with tempfile.TemporaryDirectory() as folder:
         source, target, alignments = (Path(folder) / name for name in "abc")

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Measures speed and memory. Leaves out mutation.py, which is make mutate, and step_profile.py and
-# cold_start.py, which need flags of their own. TEXT is a folder of text (see datagen_scale.py), PEERS
-# are the toolkits to compare with (see peers/README.md), and ROUNDS is the number of their turns.
+# Measures speed and memory. Leaves out mutation.py, which is make mutate, gpu.py, which needs a GPU,
+# and step_profile.py, which needs flags. TEXT is a folder of text (see datagen_scale.py), PEERS are
+# the toolkits to compare with (see peers/README.md), and ROUNDS is the number of their turns.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 python benchmarks/peak_memory.py
 scale=$(mktemp -d)
 trap 'rm -rf "$scale"' EXIT
-python benchmarks/datagen_scale.py --text="${TEXT:-../shared/data}" --pairs=1500000,4500000 \
-    --folder="$scale"
+python experiments/data_speed/datagen_scale.py --text="${TEXT:-../shared/data}" \
+    --pairs=1500000,4500000 --folder="$scale"
 python benchmarks/peak_memory.py --lines=2000,20000,200000
 
 peers=pytorch,transformers,fairseq,joeynmt,opennmt_tf,keras_hub,keras_hub:xla

@@ -10,12 +10,11 @@ is a step of the translator's search, with random weights, beam 4, 50 symbols an
 `tokens` / `length` sentences, in the type of --hparams=compute_dtype.
 
 Prints the median of several steps. Counts the operations of the matrix products, forward and
-backward, without those that `recompute` repeats. Their rate as a share of `--peak_tflops`, the
-maker's figure for matrix units in that type, is the model FLOPs utilisation. With TensorFlow on a
-CPU, also times the same products (in decoding, those with weights) alone, in turns with the steps,
-and prints milliseconds by operator, from a trace of one step by TensorFlow's profiler. Operators
-run in parallel, so their sum may exceed the step. The first translation prepares the graph; the
-next process reuses what XLA has compiled.
+backward, without those that `recompute` repeats; their share of `--peak_tflops`, the maker's figure
+for that type, is the model FLOPs utilisation. With TensorFlow on a CPU, also times the products (in
+decoding, those with weights) alone, in turns with the steps, and prints milliseconds by operator
+from a trace of a step, which run in parallel. The first translation prepares the graph; the next
+process reuses what XLA has compiled.
 """
 
 import time
@@ -60,10 +59,10 @@ def _profile_training() -> None:
     ways = {"step": whole_step}
     backend = keras.backend.backend()
     if backend == "tensorflow" and not step.gpus:
-        products = [product for count, shape in shapes for product in [_product_of(*shape)] * count]
-        ways["its matrix products alone"] = lambda: [product() for product in products]
-    title = f"{hparams.set_name}, {hparams.compute_dtype}, {backend}{', XLA' * _XLA.value}"
-    print(f"{title}, {hardware_name(step.gpus)}\n")
+        products = [(count, _product_of(*shape)) for count, shape in shapes]
+        ways["its matrix products alone"] = lambda: [p() for n, p in products for _ in range(n)]
+    title = hparams.set_name, hparams.compute_dtype, backend, hardware_name(step.gpus)
+    print(f"{', '.join(title)}{', XLA' * _XLA.value}\n")
     print("| what | ms | target tokens/s | GFLOP/s | of the peak |\n|---|---|---|---|---|")
     for name, seconds in median_seconds(ways, _ROUNDS.value).items():
         tokens, gflops = ids.size / seconds, operations / seconds / 1e9
@@ -79,16 +78,14 @@ def _profile_decoding() -> None:
     enable_compile_cache()
     hparams, source = _MODEL.hparams(), _source()
     settings = dict(beam_size=_BEAM_SIZE, min_length=_STEPS, max_length=_STEPS, batches_at_once=1)
-    dtype, settings["xla"] = hparams.compute_dtype, _XLA.value
-    search = random_translator(hparams, _MODEL.vocab_size, dtype, **settings).search
+    settings |= dict(dtype=hparams.compute_dtype, xla=_XLA.value)
+    search = random_translator(hparams, _MODEL.vocab_size, **settings).search
     search.graph.get_concrete_function()
     start = time.perf_counter()
     search(source).ids.numpy()
     print(f"first translation: {time.perf_counter() - start:.1f} s\n")
-    ways = {
-        "step": lambda: search(source).ids.numpy(),
-        "its products with weights alone": _weight_products(len(source) * _BEAM_SIZE),
-    }
+    products = _weight_products(len(source) * _BEAM_SIZE)
+    ways = {"step": lambda: search(source).ids.numpy(), "its products with weights alone": products}
     print("| what | ms | tokens/s |\n|---|---|---|")
     for name, seconds in median_seconds(ways, _ROUNDS.value).items():
         median = seconds / _STEPS
@@ -122,9 +119,8 @@ def _product_of(batch: int, m: int, k: int, n: int):
     """Returns a function that computes a product and the two products of its gradient."""
     import tensorflow as tf
 
-    left, right, gradient = (
-        tf.random.normal((batch, rows, columns)) for rows, columns in ((m, k), (k, n), (m, n))
-    )
+    shapes = (m, k), (k, n), (m, n)
+    left, right, gradient = (tf.random.normal((batch, *shape)) for shape in shapes)
 
     @tf.function(autograph=False)
     def products(left, right, gradient):
@@ -143,22 +139,21 @@ def _weight_products(rows: int):
     hparams = _MODEL.hparams()
     width, (d_k, d_v) = hparams.d_model, hparams.head_widths(hparams.d_model)
     keys, values = hparams.num_heads * d_k, hparams.num_heads * d_v
-    layer = [(width, keys), (width, keys), (width, values), (values, width)]
-    layer += [(width, keys), (values, width), (width, hparams.d_ff), (hparams.d_ff, width)]
-    dtype = tf.as_dtype(hparams.compute_dtype)
-    weights = [
-        tf.Variable(tf.cast(tf.random.normal(shape, stddev=0.02), dtype))
-        for shape in [*layer * hparams.num_layers, (width, _MODEL.vocab_size)]
-    ]
+    # Self-attention has four matrices; the memory's keys and values are computed once.
+    shapes = 3 * [(width, keys)] + [(width, values)] + 2 * [(values, width)]
+    shapes = [*shapes, (width, hparams.d_ff), (hparams.d_ff, width)] * hparams.num_layers
+    shapes, dtype = [*shapes, (width, _MODEL.vocab_size)], tf.as_dtype(hparams.compute_dtype)
+    random = (tf.random.normal(shape, stddev=0.02) for shape in shapes)
+    weights = [tf.Variable(tf.cast(values, dtype)) for values in random]
+
+    def step(index, previous):
+        for weight in weights:
+            x = tf.zeros((rows, weight.shape[0]), dtype) + previous
+            previous = tf.matmul(x, weight)[0, 0] * 0
+        return index + 1, previous
 
     @tf.function(autograph=False)
     def products():
-        def step(index, previous):
-            for weight in weights:
-                x = tf.zeros((rows, weight.shape[0]), dtype) + previous
-                previous = tf.matmul(x, weight)[0, 0] * 0
-            return index + 1, previous
-
         start = tf.constant(0), tf.zeros((), dtype)
         return tf.while_loop(lambda index, _: index < _STEPS, step, start)[1]
 

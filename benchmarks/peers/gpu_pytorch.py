@@ -11,10 +11,9 @@ from torch.nn import functional
 
 
 class _Attention(nn.Module):
-    """Attention; its `products` are one for all of x, or those of x and of the memory."""
-
     def __init__(self, width: int, heads: int, products: tuple[int, ...]):
         super().__init__()
+        # One product of x for all three, or one of x and one of the memory.
         self.inputs = nn.ModuleList(nn.Linear(width, n * width, bias=False) for n in products)
         self.heads, self.output = heads, nn.Linear(width, width, bias=False)
 
@@ -84,13 +83,9 @@ betas, epsilon = (workload.BETA_1, workload.BETA_2), workload.EPSILON
 adam = torch.optim.Adam(model.parameters(), workload.LEARNING_RATE, betas, epsilon, fused=True)
 
 
-def _tensor(ids) -> torch.Tensor:
-    return torch.from_numpy(ids).pin_memory() if on_gpu else torch.from_numpy(ids)
-
-
 def _update(sides: list[torch.Tensor]) -> torch.Tensor:
+    ids = (side.to(device, non_blocking=True).long() for side in sides)
     with torch.autocast(device.type, torch.bfloat16):
-        ids = (side.to(device, non_blocking=True).long() for side in sides)
         loss = compiled(*ids, has_padding)
     loss.backward()
     adam.step()
@@ -98,10 +93,9 @@ def _update(sides: list[torch.Tensor]) -> torch.Tensor:
     return loss.detach()
 
 
-def _report() -> tuple[str, int]:
-    name = torch.cuda.get_device_name() if on_gpu else "CPU"
-    return name, torch.cuda.max_memory_allocated() if on_gpu else 0
-
-
-tensors = [[_tensor(batch[side]) for side in ("source", "target")] for batch in batches]
-workload.answer_parent(tensors, _update, _report)
+name = torch.cuda.get_device_name() if on_gpu else "CPU"
+peak_bytes = torch.cuda.max_memory_allocated if on_gpu else int
+tensors = [list(map(torch.from_numpy, batch.values())) for batch in batches]
+if on_gpu:
+    tensors = [[side.pin_memory() for side in sides] for sides in tensors]
+workload.answer_parent(tensors, _update, lambda: (name, peak_bytes()))

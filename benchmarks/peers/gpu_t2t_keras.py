@@ -1,13 +1,13 @@
 """The trainer's step on JAX; benchmarks/gpu.py starts this."""
 
 # ruff: noqa: E402
-import dataclasses
 import itertools
 import sys
 from pathlib import Path
 
 sys.modules["tensorflow"] = None  # Keras would import it.
-sys.path.append(str(Path(__file__).resolve().parents[1]))
+_ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(_ROOT / "benchmarks"))
 import jax
 import workload
 from measuring import new_step
@@ -16,19 +16,17 @@ from t2t_keras import hyperparameters
 from t2t_keras.data.batches import Batch
 from t2t_keras.training.cost import hardware_name
 
-# What --changes may name: functions that get the hyperparameters and return those to use. They are
-# called before the step is made, and may replace functions of the library in this process.
-CHANGES = {
-    "": lambda hparams: hparams,
-    "no dropout": lambda hparams: dataclasses.replace(hparams, dropout=0.0),
-}
-
 settings, batches = workload.work_of_parent()
 size, numbers = settings["size"], itertools.count()
 sizes = {name: getattr(size, name) for name in ("num_layers", "d_model", "d_ff", "num_heads")}
 sizes |= dict(dropout=settings["dropout"], label_smoothing=workload.LABEL_SMOOTHING)
 hparams = hyperparameters.hparams("transformer_base", compute_dtype="bfloat16", **sizes)
-step = new_step(CHANGES[settings["change"]](hparams), size.vocab_size, worker_gpu=None)
+if settings["change"]:
+    sys.path.append(str(_ROOT / "experiments" / "step_changes"))
+    from gpu_changes import CHANGES
+
+    hparams = CHANGES[settings["change"]](hparams)
+step = new_step(hparams, size.vocab_size, worker_gpu=None)
 
 
 def _update(batch: Batch) -> jax.Array:

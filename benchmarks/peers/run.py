@@ -61,13 +61,11 @@ def main(_) -> None:
     for _ in range(_ROUNDS.value):
         for toolkit in [*results]:
             try:
-                result = _turn(toolkit)
+                results[toolkit].append(_turn(toolkit))
+                print(toolkit, json.dumps(results[toolkit][-1]), flush=True)
             except (OSError, RuntimeError, subprocess.SubprocessError) as error:
                 print(f"{toolkit} is left out: {error}", flush=True)
                 del results[toolkit]
-            else:
-                print(toolkit, json.dumps(result), flush=True)
-                results[toolkit].append(result)
     print(f"\n{_SIZE.value}, {_MODE.value}, {_ROUNDS.value} rounds:\n")
     _print_table(results)
 
@@ -78,8 +76,9 @@ def _print_table(results: dict[str, list[dict[str, float]]]) -> None:
     speeds = {name: [turn["tokens_per_s"] for turn in turns] for name, turns in results.items()}
     medians = {name: statistics.median(values) for name, values in speeds.items()}
     for name in sorted(medians, key=medians.__getitem__, reverse=True):
-        numbers = (medians[name], min(speeds[name]), max(speeds[name]))
-        columns = [f"{number:,.0f}" for number in numbers]
+        columns = [
+            f"{speed:,.0f}" for speed in (medians[name], min(speeds[name]), max(speeds[name]))
+        ]
         columns.append(f"{medians[name] / max(medians.values()):.2f}")
         for fact in ("gflops", "warm_up_s"):
             columns.append(f"{statistics.median(turn.get(fact, 0) for turn in results[name]):.0f}")

@@ -79,11 +79,10 @@ def time_updates(size: Size, updates: Callable[..., Iterator[tuple[float, float]
     warm_up, *seconds = passes[:, :, 0].sum(1).tolist()
     median = statistics.median(seconds)
     tokens = sum(np.count_nonzero(target) for _, _, target in batches)
-    work = sum(
-        gflop(size, *(np.count_nonzero(batch[side], 1) for side in (0, 2))) for batch in batches
-    )
-    losses = passes[-1, :, 1].tolist()
-    _print_result(tokens / median, warm_up, gflops=work / median, losses=losses)
+    lengths = ([np.count_nonzero(side, 1) for side in batch[::2]] for batch in batches)
+    work = sum(gflop(size, *sides) for sides in lengths)
+    facts = dict(gflops=work / median, losses=passes[-1, :, 1].tolist())
+    print(json.dumps(dict(tokens_per_s=tokens / median, warm_up_s=warm_up) | facts))
 
 
 def time_decoding(
@@ -104,7 +103,8 @@ def time_decoding(
     seconds = time.perf_counter() - timed_from
     if any(len(ids) != OUTPUT_LENGTH for ids in outputs):
         raise ValueError(f"Expected {OUTPUT_LENGTH} ids per sentence, got {outputs}.")
-    _print_result(OUTPUT_LENGTH * len(outputs) / seconds, timed_from - start)
+    speed = OUTPUT_LENGTH * len(outputs) / seconds
+    print(json.dumps(dict(tokens_per_s=speed, warm_up_s=timed_from - start)))
 
 
 def _draw(generator: random.Random, size: Size, rows: int, length: int) -> np.ndarray:
@@ -126,9 +126,8 @@ def work_of_parent() -> tuple[dict, list[dict[str, np.ndarray]]]:
 def answer_parent(batches: list, update: Callable, report: Callable[[], tuple[str, int]]) -> None:
     """Passes over the batches for each line of benchmarks/gpu.py; prints start and ends of steps.
 
-    `update` starts a step, and returns its loss, which may not be ready. As in a training, it is
-    read during the next step; in the first pass, which compiles, at once. `report` returns the name
-    of the device, and its peak of memory.
+    `update` starts a step and returns its loss, which is read during the next step, as in a
+    training; in the first pass, which compiles, at once. `report` returns device and peak memory.
     """
     for number, _ in enumerate(sys.stdin.buffer):
         start, running, ends = time.perf_counter(), [], []
@@ -149,7 +148,3 @@ def gflop(size: Size, sources: np.ndarray, targets: np.ndarray) -> float:
     attention = 2 * size.d_model * (sources @ sources + targets @ (sources + targets))
     softmax = size.d_model * size.vocab_size * targets.sum()
     return 3 * 2 * float(size.num_layers * (tokens + attention) + softmax) / 1e9
-
-
-def _print_result(tokens_per_s: float, warm_up_s: float, **facts) -> None:
-    print(json.dumps(dict(tokens_per_s=tokens_per_s, warm_up_s=warm_up_s) | facts))

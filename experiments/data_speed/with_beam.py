@@ -3,7 +3,7 @@
     python experiments/data_speed/with_beam.py --text=DATA --pairs=4500000
         [--beam_runner=DirectRunner] [--beam_pipeline_options=name=value,...]
 
-Takes the flags of benchmarks/datagen_scale.py, which makes the text. Both make the data of the
+Takes the flags of datagen_scale.py, which makes the text. Both make the data of the
 largest corpus, with and without the filter of duplicates. Prints seconds, memory and the number of
 files that differ; fails if any does.
 """

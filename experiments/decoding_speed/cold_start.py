@@ -1,6 +1,6 @@
 """Seconds from the start of a command to its end, and where they go.
 
-    python benchmarks/cold_start.py --output_dir=RUN [--other=CHECKOUT]
+    python experiments/decoding_speed/cold_start.py --output_dir=RUN [--other=CHECKOUT]
 
 Each command runs in fresh processes, in turns for this checkout and another. All figures are
 medians of `--rounds` rounds. The run or an export translates one sentence. The first table has the
@@ -36,7 +36,7 @@ _SENTENCE = flags.DEFINE_string("sentence", "Two young men play football on a fi
 _PARTS = flags.DEFINE_bool("parts", False, "Only print the seconds of each part of a translation.")
 _ROUNDS = flags.DEFINE_integer("rounds", 5, "Number of rounds; the medians count.", 1)
 
-_ROOT = Path(__file__).resolve().parents[1]
+_ROOT = Path(__file__).resolve().parents[2]
 _LOAD_EXPORT = "import sys, t2t_keras; t2t_keras.load_export(sys.argv[1]).translate(sys.argv[2:])"
 
 

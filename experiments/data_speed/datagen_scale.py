@@ -1,7 +1,7 @@
 """Speed and memory of t2t-datagen at several sizes of a corpus, and of reading what it made.
 
-    python benchmarks/datagen_scale.py --text=../shared/data --pairs=1500000,4500000
-    python benchmarks/datagen_scale.py --text=../shared/data --pairs=600000
+    python experiments/data_speed/datagen_scale.py --text=../shared/data --pairs=1500000,4500000
+    python experiments/data_speed/datagen_scale.py --text=../shared/data --pairs=600000
         --corpora=europarl/europarl20k [--vocab_kind=unigram]
 
 The text repeats some EN-DE corpora in random order: it measures load, not quality. The vocabulary
@@ -18,12 +18,15 @@ import multiprocessing
 import random
 import resource
 import shutil
+import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
 from absl import app, flags
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 from measuring import in_own_process, peak_bytes
 
 from t2t_keras.data.batches import TokenBatchSampler, make_batch, split_batch
