@@ -419,7 +419,11 @@ class Batch:
 
     def inputs(self) -> dict[str, np.ndarray]:
         """Returns the inputs of the model."""
-        return {name: array for name, array in vars(self).items() if array is not None}
+        inputs = {"source": self.source, "target": self.target}
+        if self.source_sentences is not None and self.target_sentences is not None:
+            inputs["source_sentences"] = self.source_sentences
+            inputs["target_sentences"] = self.target_sentences
+        return inputs
 
 
 @dataclasses.dataclass(frozen=True)
