@@ -19,9 +19,9 @@ from t2t_keras.data.mixing import Mixture
 from t2t_keras.errors import UserError
 
 # A row is full if this many further pairs, besides the first that does not fit, do not fit either.
-_LOOK_AHEAD = 20
+_LOOK_AHEAD = 50
 # Rows for which there is room in an epoch's last batch, relative to the rows of epoch 0.
-_SPARE_ROWS = 1.01
+_SPARE_ROWS = 1.005
 # Longer rows than this are not made for better filling, as attention costs n².
 _MAX_FILLED_LENGTH = 256
 
