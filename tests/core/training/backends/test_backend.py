@@ -2,6 +2,7 @@
 
 import functools
 
+import jax
 import keras
 import numpy as np
 import pytest
@@ -27,9 +28,14 @@ THREE = Cluster(("a:1", "b:1", "c:1"), index=1)
         ("torch", check_backend, "other_backend", "KERAS_BACKEND=torch"),
         ("torch", plan_devices, "other_backend", "KERAS_BACKEND=torch"),
         ("jax", lambda: check_backend(eval_bleu=True), "other_backend", "--noeval_bleu"),
-        ("jax", lambda: plan_devices(0, cluster=THREE), "other_backend", "TF_CONFIG"),
-        ("jax", lambda: plan_devices(2), "other_backend", "--worker_gpu=2"),
-        ("jax", lambda: plan_devices(cpu_replicas=2), "other_backend", "--cpu_replicas=2"),
+        ("jax", lambda: plan_devices(2), "no_gpu", "--worker_gpu=2"),
+        # JAX cannot be told after it has looked for devices.
+        (
+            "jax",
+            lambda: (jax.devices(), plan_devices(cpu_replicas=2)),
+            "already_computing",
+            "--cpu_replicas=2",
+        ),
         ("tensorflow", lambda: plan_devices(99), "no_gpu", "--worker_gpu=99"),
         (
             "tensorflow",
