@@ -176,7 +176,7 @@ def train_run(
       The run's config, completed from its data, and the result.
     """
     clock = RunClock()
-    backend.check_backend(options.eval_bleu)
+    backend.check_backend()
     with contextlib.ExitStack() as stack:
         workers = stack.enter_context(workers_of_run(options, worker_gpu))
         generated = open_generated(requested.problem, requested.data_dir)
@@ -204,7 +204,7 @@ def train_run(
         step = backend.make_step(config, devices, cluster)
         score = None
         if options.eval_bleu and workers.is_chief:
-            # Imported here, since a machine that trains with JAX may lack TensorFlow and sacreBLEU.
+            # Imported here, since a machine that trains with JAX may lack sacreBLEU.
             from t2t_keras.evaluation.follow import model_scorer
 
             score = model_scorer(step.model, config, generated, "dev")

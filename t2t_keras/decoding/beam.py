@@ -5,10 +5,11 @@ import heapq
 import re
 from collections.abc import Sequence
 
-import tensorflow as tf
+from keras import ops
 
 from t2t_keras.decoding.config import length_penalty
 from t2t_keras.decoding.search import BOUNDARY, IMPOSSIBLE, Constraints, Limits, State, write_ids
+from t2t_keras.decoding.tensors import Tensor, exclusive_cumsum, gather, random_bits, softmax
 from t2t_keras.errors import UserError
 from t2t_keras.special_ids import EOS_ID, PADDING_ID, SPACE
 from t2t_keras.text.files import normalized
@@ -43,7 +44,7 @@ class BeamSearch:
     """
 
     beam_size: int
-    alpha: float | tf.Tensor
+    alpha: float | Tensor
     num_hypotheses: int = 1
     beta: float = 0.0
     constraints: Constraints = dataclasses.field(default_factory=Constraints)
@@ -52,98 +53,99 @@ class BeamSearch:
         """See `Rule`: one live hypothesis, as the others would be copies."""
         return [0.0, *[IMPOSSIBLE] * (self.beam_size - 1)]
 
-    def extend(self, state: State, logits: tf.Tensor, index: tf.Tensor, limits: Limits) -> State:
+    def extend(self, state: State, logits: Tensor, index: Tensor, limits: Limits) -> State:
         """Returns the state after the symbol at `index`."""
         log_probs, parents, ids = self._best_candidates(state, logits, index, limits)
         ends = ids == EOS_ID
-        end_log_probs = tf.where(ends, log_probs, IMPOSSIBLE)
+        end_log_probs = ops.where(ends, log_probs, IMPOSSIBLE)
         finished_ids, finished_scores = self._update_finished(state, end_log_probs, parents, index)
 
         # At most K of the 2K candidates are ends, so K stay live.
-        live_log_probs, ranks = tf.math.top_k(tf.where(ends, IMPOSSIBLE, log_probs), self.beam_size)
-        parents, ids = (tf.gather(x, ranks, batch_dims=1) for x in (parents, ids))
+        live_log_probs, ranks = ops.top_k(ops.where(ends, IMPOSSIBLE, log_probs), self.beam_size)
+        parents, ids = (gather(x, ranks, batch_dims=1) for x in (parents, ids))
         is_done = self._is_done(live_log_probs, finished_scores, limits.max_lengths)
         return State(
-            live_ids=write_ids(tf.gather(state.live_ids, parents, batch_dims=1), index, ids),
+            live_ids=write_ids(gather(state.live_ids, parents, batch_dims=1), index, ids),
             previous_ids=ids,
             # A sentence that is done must not change while the rest of the batch continues.
-            live_log_probs=tf.where(is_done[:, None], IMPOSSIBLE, live_log_probs),
-            valid_slots=tf.gather(state.valid_slots, parents, batch_dims=1),
-            coverage=tf.gather(state.coverage, parents, batch_dims=1),
+            live_log_probs=ops.where(is_done[:, None], IMPOSSIBLE, live_log_probs),
+            valid_slots=gather(state.valid_slots, parents, batch_dims=1),
+            coverage=gather(state.coverage, parents, batch_dims=1),
             finished_ids=finished_ids,
             finished_scores=finished_scores,
         )
 
     def _best_candidates(
-        self, state: State, logits: tf.Tensor, index: tf.Tensor, limits: Limits
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        self, state: State, logits: Tensor, index: Tensor, limits: Limits
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Returns log-probabilities, parents and ids of the best continuations, each [B, 2K]."""
         beam_size, vocab_size = self.beam_size, logits.shape[-1]
         # Excluded symbols keep their share of the probability.
-        normaliser = tf.reduce_logsumexp(logits, axis=-1, keepdims=True)  # [B, K, 1]
+        normaliser = ops.logsumexp(logits, axis=-1, keepdims=True)  # [B, K, 1]
         allowed_logits = self.constraints.mask(logits, state.live_ids, index, limits)
         # A hypothesis contributes at most 2K symbols, besides padding and the end of sentence.
         width = min(2 * beam_size + 2, vocab_size)
         best_logits, ids = top_symbols(allowed_logits, width)  # [B, K, width]
         is_excluded = self.constraints.is_excluded(ids, index)
-        log_probs = tf.where(is_excluded, IMPOSSIBLE, best_logits - normaliser)
+        log_probs = ops.where(is_excluded, IMPOSSIBLE, best_logits - normaliser)
 
         forced = self.constraints.forced_ids(index, limits)[:, None]  # [B, 1]
-        forced_ids = tf.tile(tf.maximum(forced, 0), [1, beam_size])[:, :, None]
-        forced_log_probs = tf.gather(logits, forced_ids, batch_dims=2) - normaliser  # [B, K, 1]
+        forced_ids = ops.maximum(forced, 0)[:, :, None]
+        forced_ids = ops.broadcast_to(forced_ids, (ops.shape(logits)[0], beam_size, 1))
+        forced_log_probs = gather(logits, forced_ids, batch_dims=2) - normaliser  # [B, K, 1]
         forced = forced[:, :, None]
-        padded_log_probs = tf.where(tf.range(width) == 0, forced_log_probs, IMPOSSIBLE)
-        log_probs = tf.where(forced >= 0, padded_log_probs, log_probs)
-        ids = tf.where(forced >= 0, forced, ids)
+        padded_log_probs = ops.where(ops.arange(width) == 0, forced_log_probs, IMPOSSIBLE)
+        log_probs = ops.where(forced >= 0, padded_log_probs, log_probs)
+        ids = ops.where(forced >= 0, forced, ids)
 
         log_probs += state.live_log_probs[:, :, None]
         shape = [-1, beam_size * width]
-        log_probs, places = tf.math.top_k(tf.reshape(log_probs, shape), 2 * beam_size)
-        return log_probs, places // width, tf.gather(tf.reshape(ids, shape), places, batch_dims=1)
+        log_probs, places = ops.top_k(ops.reshape(log_probs, shape), 2 * beam_size)
+        return log_probs, places // width, gather(ops.reshape(ids, shape), places, batch_dims=1)
 
     def _update_finished(
-        self, state: State, end_log_probs: tf.Tensor, parents: tf.Tensor, index: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+        self, state: State, end_log_probs: Tensor, parents: Tensor, index: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Returns ids [B, N, L] and scores [B, N] of the best finished hypotheses so far."""
         parents = parents[:, : self.beam_size]
-        penalty = length_penalty(tf.cast(index + 1, tf.float32), self.alpha)
+        penalty = length_penalty(ops.cast(index + 1, "float32"), self.alpha)
         new_scores = end_log_probs[:, : self.beam_size] / penalty
         if self.beta:
             penalties = self.beta * coverage_penalty(state.coverage)  # [B, K]
-            new_scores += tf.gather(penalties, parents, batch_dims=1)
-        new_ids = tf.gather(state.live_ids, parents, batch_dims=1)
-        new_ids = write_ids(new_ids, index, tf.fill(tf.shape(parents), EOS_ID))
+            new_scores += gather(penalties, parents, batch_dims=1)
+        new_ids = gather(state.live_ids, parents, batch_dims=1)
+        new_ids = write_ids(new_ids, index, ops.full(ops.shape(parents), EOS_ID, "int32"))
         # Earlier hypotheses come first, so that they win ties.
-        scores, ranks = tf.math.top_k(
-            tf.concat([state.finished_scores, new_scores], axis=1), self.num_hypotheses
+        scores, ranks = ops.top_k(
+            ops.concatenate([state.finished_scores, new_scores], axis=1), self.num_hypotheses
         )
-        ids = tf.concat([state.finished_ids, new_ids], axis=1)
-        return tf.gather(ids, ranks, batch_dims=1), scores
+        ids = ops.concatenate([state.finished_ids, new_ids], axis=1)
+        return gather(ids, ranks, batch_dims=1), scores
 
     def _is_done(
-        self, live_log_probs: tf.Tensor, finished_scores: tf.Tensor, max_lengths: tf.Tensor
-    ) -> tf.Tensor:
+        self, live_log_probs: Tensor, finished_scores: Tensor, max_lengths: Tensor
+    ) -> Tensor:
         """Returns bool [B]: whether no live hypothesis can still beat the worst finished one."""
         if self.beam_size == 1:
             return finished_scores[:, 0] > IMPOSSIBLE
-        bound = live_log_probs[:, 0] / length_penalty(tf.cast(max_lengths, tf.float32), self.alpha)
+        bound = live_log_probs[:, 0] / length_penalty(ops.cast(max_lengths, "float32"), self.alpha)
         return finished_scores[:, -1] >= bound
 
 
-def coverage_penalty(coverage: tf.Tensor) -> tf.Tensor:
+def coverage_penalty(coverage: Tensor) -> Tensor:
     """Returns Σ_i log(min(Σ_j p_ij, 1)), float32 [...] (Wu et al., 2016, equation 14).
 
     The coverage, float32 [..., S], is the attention to each position i, summed over the output.
     """
-    return tf.reduce_sum(tf.math.log(tf.clip_by_value(coverage, 1e-9, 1.0)), axis=-1)
+    return ops.sum(ops.log(ops.clip(coverage, 1e-9, 1.0)), axis=-1)
 
 
 # Maximum symbols of a group in `top_symbols`.
 _MAX_GROUP = 128
 
 
-def top_symbols(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns `tf.math.top_k` of logits [..., V], faster for a large vocabulary.
+def top_symbols(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Returns `ops.top_k` of logits [..., V], faster for a large vocabulary.
 
     Divides the symbols into groups: the `count` best symbols are in the `count` groups with the
     best maxima, and maxima are faster than sorting. Returns logits and ids int32, both
@@ -152,20 +154,17 @@ def top_symbols(logits: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     vocab_size = logits.shape[-1]
     group = max(size for size in range(1, _MAX_GROUP + 1) if vocab_size % size == 0)
     if vocab_size < count * group * 4 or group < _MAX_GROUP // 8:
-        return tf.math.top_k(logits, count)
-    leading_shape = tf.shape(logits)[:-1]
-    rows = tf.reshape(logits, [-1, vocab_size // group, group])
-    _, groups = tf.math.top_k(tf.reduce_max(rows, axis=-1), count)
-    groups = tf.sort(groups)  # Sorted by id, so that the smaller id wins ties.
-    members = tf.reshape(tf.gather(rows, groups, batch_dims=1), [-1, count * group])
-    best, places = tf.math.top_k(members, count)
-    ids = tf.gather(groups, places // group, batch_dims=1) * group + places % group
-    shape = tf.concat([leading_shape, [count]], axis=0)
-    return tf.reshape(best, shape), tf.reshape(ids, shape)
+        return ops.top_k(logits, count)
+    rows = ops.reshape(logits, [-1, vocab_size // group, group])
+    _, groups = ops.top_k(ops.max(rows, axis=-1), count)
+    groups = ops.sort(groups)  # Sorted by id, so that the smaller id wins ties.
+    members = ops.reshape(gather(rows, groups, batch_dims=1), [-1, count * group])
+    best, places = ops.top_k(members, count)
+    ids = gather(groups, places // group, batch_dims=1) * group + places % group
+    shape = (*ops.shape(logits)[:-1], count)
+    return ops.reshape(best, shape), ops.reshape(ids, shape)
 
 
-# TensorFlow's default generator differs under XLA and between devices.
-_RANDOM_ALGORITHM = "philox"
 # Bits of a random integer that make a number in [0, 1): as many as float32 holds exactly.
 _RANDOM_BITS = 23
 
@@ -191,7 +190,7 @@ class Sampling:
     """
 
     num_hypotheses: int
-    alpha: float | tf.Tensor = 0.0
+    alpha: float | Tensor = 0.0
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
@@ -207,73 +206,64 @@ class Sampling:
         """See `Rule`: all hypotheses are live."""
         return [0.0] * self.num_hypotheses
 
-    def extend(self, state: State, logits: tf.Tensor, index: tf.Tensor, limits: Limits) -> State:
+    def extend(self, state: State, logits: Tensor, index: Tensor, limits: Limits) -> State:
         """Returns the state after the symbol at `index`."""
         ids = self._draw_symbols(state, logits, index, limits)
-        log_probs = tf.gather(tf.nn.log_softmax(logits), ids, batch_dims=2)
+        log_probs = gather(ops.log_softmax(logits), ids, batch_dims=2)
         # Padding is drawn only where no symbol may follow.
-        log_probs = tf.where(ids == PADDING_ID, IMPOSSIBLE, log_probs)
+        log_probs = ops.where(ids == PADDING_ID, IMPOSSIBLE, log_probs)
         live_log_probs = state.live_log_probs + log_probs
         live_ids = write_ids(state.live_ids, index, ids)
         ends = (ids == EOS_ID) & (state.live_log_probs > IMPOSSIBLE)
-        scores = live_log_probs / length_penalty(tf.cast(index + 1, tf.float32), self.alpha)
+        scores = live_log_probs / length_penalty(ops.cast(index + 1, "float32"), self.alpha)
         return state._replace(
             live_ids=live_ids,
             previous_ids=ids,
-            live_log_probs=tf.where(ends, IMPOSSIBLE, live_log_probs),
-            finished_ids=tf.where(ends[:, :, None], live_ids, state.finished_ids),
-            finished_scores=tf.where(ends, scores, state.finished_scores),
+            live_log_probs=ops.where(ends, IMPOSSIBLE, live_log_probs),
+            finished_ids=ops.where(ends[:, :, None], live_ids, state.finished_ids),
+            finished_scores=ops.where(ends, scores, state.finished_scores),
         )
 
     def _draw_symbols(
-        self, state: State, logits: tf.Tensor, index: tf.Tensor, limits: Limits
-    ) -> tf.Tensor:
+        self, state: State, logits: Tensor, index: Tensor, limits: Limits
+    ) -> Tensor:
         """Draws a symbol for each hypothesis, int32 [B, K]."""
         vocab_size = logits.shape[-1]
         allowed_logits = self.constraints.mask(logits, state.live_ids, index, limits)
-        is_excluded = self.constraints.is_excluded(tf.range(vocab_size), index)
-        allowed_logits = tf.where(is_excluded, IMPOSSIBLE, allowed_logits)
+        is_excluded = self.constraints.is_excluded(ops.arange(vocab_size), index)
+        allowed_logits = ops.where(is_excluded, IMPOSSIBLE, allowed_logits)
         quantile = self._uniform(limits.line_ids, index)[:, :, None]
         if not self.top_k and self.top_p == 1:
             # Keep the order of ids: sorting the vocabulary would take most of the time.
-            drawn_ids = _index_at(tf.nn.softmax(allowed_logits / self.temperature), quantile)
+            drawn_ids = _index_at(softmax(allowed_logits / self.temperature), quantile)
         else:
             best, ids = top_symbols(allowed_logits, min(self.top_k or vocab_size, vocab_size))
-            probabilities = tf.nn.softmax(best / self.temperature)
-            mass_before = tf.cumsum(probabilities, axis=2, exclusive=True)
-            rank = _index_at(tf.where(mass_before < self.top_p, probabilities, 0.0), quantile)
-            drawn_ids = tf.gather(ids, rank, batch_dims=2)
+            probabilities = softmax(best / self.temperature)
+            mass_before = exclusive_cumsum(probabilities, axis=2)
+            rank = _index_at(ops.where(mass_before < self.top_p, probabilities, 0.0), quantile)
+            drawn_ids = gather(ids, rank, batch_dims=2)
         forced = self.constraints.forced_ids(index, limits)[:, None]
-        return tf.where(forced >= 0, forced, drawn_ids)
+        return ops.where(forced >= 0, forced, drawn_ids)
 
-    def _uniform(self, line_ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    def _uniform(self, line_ids: Tensor, index: Tensor) -> Tensor:
         """Returns a number in [0, 1) for each hypothesis of each sentence, float32 [B, K]."""
-        random = tf.random.experimental
-
-        def draw_bits(line_id: tf.Tensor) -> tf.Tensor:
-            seed = random.stateless_fold_in([self.seed, 0], line_id, _RANDOM_ALGORITHM)
-            seed = random.stateless_fold_in(seed, index, _RANDOM_ALGORITHM)
-            shape, integers = [self.num_hypotheses], dict(minval=None, maxval=None, dtype=tf.int32)
-            # Draw integers: XLA and TensorFlow's kernel convert the same bits to different floats.
-            return tf.random.stateless_uniform(shape, seed, **integers, alg=_RANDOM_ALGORITHM)
-
-        bits = tf.map_fn(draw_bits, line_ids, fn_output_signature=tf.int32)
-        bits = tf.bitwise.bitwise_and(bits, 2**_RANDOM_BITS - 1)
-        return tf.cast(bits, tf.float32) / 2**_RANDOM_BITS
+        bits = random_bits(self.seed, line_ids, index, self.num_hypotheses)
+        bits = ops.bitwise_and(bits, 2**_RANDOM_BITS - 1)
+        return ops.cast(bits, "float32") / 2**_RANDOM_BITS
 
 
-def _index_at(probabilities: tf.Tensor, quantile: tf.Tensor) -> tf.Tensor:
+def _index_at(probabilities: Tensor, quantile: Tensor) -> Tensor:
     """Returns the index where the running sum of `probabilities` passes a quantile [B, K, 1].
 
     The probabilities are [B, K, C]; the one at the index is above 0.
     """
     is_possible = probabilities > 0
-    cumulative = tf.cumsum(probabilities, axis=2)
+    cumulative = ops.cumsum(probabilities, axis=2)
     is_past = is_possible & (cumulative > quantile * cumulative[:, :, -1:])
-    indices = tf.range(probabilities.shape[-1])
-    first = tf.reduce_min(tf.where(is_past, indices, indices[-1]), axis=2)
+    indices = ops.arange(probabilities.shape[-1])
+    first = ops.min(ops.where(is_past, indices, indices[-1]), axis=2)
     # Rounding may lead past the last possible index.
-    return tf.minimum(first, tf.reduce_max(tf.where(is_possible, indices, 0), axis=2))
+    return ops.minimum(first, ops.max(ops.where(is_possible, indices, 0), axis=2))
 
 
 # A long word has very many spellings; a search never chooses one with many pieces.

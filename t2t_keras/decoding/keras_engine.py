@@ -1,4 +1,4 @@
-"""The engine of this library: TensorFlow graphs that search and score with Keras's models."""
+"""The engine of this library, which searches and scores with Keras's models."""
 
 import contextlib
 import dataclasses
@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
+from keras import ops, tree
 
+from t2t_keras.decoding import tensors
 from t2t_keras.decoding.beam import (
     BeamSearch,
     Sampling,
@@ -39,13 +40,15 @@ from t2t_keras.decoding.search import (
     SearchLoop,
     StepResult,
 )
+from t2t_keras.decoding.tensors import Tensor, compiled
 from t2t_keras.environment import COMPILE_THREAD, usable_cores
 from t2t_keras.errors import UserError
 from t2t_keras.layers.base import layout_of
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 from t2t_keras.text.tokenizer import Tokenizer
 
-_IDS = tf.TensorSpec([None, None], tf.int32)
+_INT32_MAX = 2**31 - 1
+_IDS = (None, None), "int32"
 # Maximum tokens of a sentence to compile for: longer sentences may need several compilations.
 MAX_COMPILED_LENGTH = 64
 
@@ -80,18 +83,22 @@ class KerasEngine(Engine):
             models if isinstance(models, Sequence) else [models],
             with_coverage=config.coverage_penalty > 0,
         )
+        if tensors.IS_JAX:  # It compiles all, so that there should be few shapes.
+            config = dataclasses.replace(config, xla=True)
         sequences = forbidden_sequences(forbidden, tokenizer)
         boundaries = word_boundaries(tokenizer) if sequences else ()
         constraints = Constraints(config.min_length, sequences, boundaries, tuple(grammars))
         self.models = ensemble.models
-        self.batches_at_once = batches_at_once(config, bool(tf.config.get_visible_devices("GPU")))
+        self.batches_at_once = batches_at_once(config, tensors.has_gpu())
         self.config = config
         self.search = Search(ensemble, config, constraints)
         self.single_sentence_search: BackgroundXlaSearch | None = None
         if config.xla_for_one and not config.xla:
             self.single_sentence_search = BackgroundXlaSearch(ensemble, config, constraints)
         # One graph per function, for all shapes, so that no graph computes the result of another.
-        pair_graph = functools.partial(tf.function, input_signature=[_IDS, _IDS], autograph=False)
+        pair_graph = functools.partial(
+            compiled, signatures=[_IDS, _IDS], models=ensemble.models
+        )
         self._log_probs = pair_graph(ensemble.log_probs)
         self._coverage_penalties = pair_graph(ensemble.coverage_penalties)
         self._next_logits = pair_graph(ensemble.next_logits)
@@ -127,7 +134,7 @@ class KerasEngine(Engine):
         line_ids = np.pad(np.array(numbers, np.int32), (0, len(source) - count))
         hypotheses = xla_search(source, prefix, line_ids) if xla_search else None
         hypotheses = hypotheses or self.search(source, prefix, line_ids)
-        ids, scores = (array.numpy()[:count] for array in hypotheses)
+        ids, scores = (ops.convert_to_numpy(array)[:count] for array in hypotheses)
         if np.isnan(scores).any() or not np.isfinite(scores[:, 0]).all():
             raise UserError(
                 "No translation is possible: every candidate contains a forbidden phrase or breaks "
@@ -159,7 +166,7 @@ class KerasEngine(Engine):
         """See `Engine`."""
         pair = pad_rows([source]), pad_rows([np.append(prefix, np.int32(EOS_ID))])
         self._ensemble.check_ids(*pair)
-        logits = self._next_logits(*pair).numpy()[0]
+        logits = ops.convert_to_numpy(self._next_logits(*pair))[0]
         _check_finite(logits)
         logits[[PADDING_ID, EOS_ID]] = -np.inf
         return np.argsort(-logits, kind="stable")[: min(count, len(logits) - 2)].tolist()
@@ -190,10 +197,15 @@ class KerasEngine(Engine):
         """Yields, for each pair, its number, its rows of a graph's arrays, and its lengths."""
 
         def compute(batch: list[int]) -> Any:
-            pairs = [pad_rows([side[number] for number in batch]) for side in (sources, targets)]
+            sides = [[side[number] for number in batch] for side in (sources, targets)]
+            longest = [max(pair, key=len) for pair in zip(*sides, strict=True)]
+            padding = xla_padding(longest, self.config.batch_tokens) if tensors.IS_JAX else ()
+            pairs = [pad_rows(side, *padding) for side in sides]
             self._ensemble.check_ids(*pairs)
-            arrays = tf.nest.map_structure(lambda x: x.numpy(), graph(*pairs))
-            _check_finite(*tf.nest.flatten(arrays))
+            arrays = tree.map_structure(
+                lambda x: ops.convert_to_numpy(x)[: len(batch)], graph(*pairs)
+            )
+            _check_finite(*tree.flatten(arrays))
             return arrays
 
         lengths = list(zip(map(len, sources), map(len, targets), strict=True))
@@ -201,7 +213,7 @@ class KerasEngine(Engine):
         batches = batches_by_length(dict(enumerate(map(max, lengths))), self.config, at_once)
         for batch, arrays in parallel_batches(compute, batches, at_once):
             for row, number in enumerate(batch):
-                pair_rows = tf.nest.map_structure(lambda x, row=row: x[row], arrays)
+                pair_rows = tree.map_structure(lambda x, row=row: x[row], arrays)
                 yield number, pair_rows, *lengths[number]
 
 
@@ -220,33 +232,30 @@ def share_cores(config: DecodeConfig) -> None:
     This changes the whole process, so commands call it, and the library does not. It has no effect
     after TensorFlow's first computation, which starts the threads.
     """
-    at_once = batches_at_once(config, bool(tf.config.get_visible_devices("GPU")))
+    at_once = batches_at_once(config, tensors.has_gpu())
     if at_once > 1 and config.lines_at_once > 1:
         with contextlib.suppress(RuntimeError):
             cores = max(usable_cores() // at_once, 1)
-            tf.config.threading.set_intra_op_parallelism_threads(cores)
+            tensors.set_threads(cores)
 
 
 class Search:
-    """Searches for outputs of source ids with one TensorFlow function, `graph`, for all shapes.
+    """Searches for outputs of source ids with one compiled function, `graph`.
 
-    A graph can call it, too.
+    On TensorFlow it has all shapes, and a graph can call it, too.
     """
 
     def __init__(self, ensemble: "Ensemble", config: DecodeConfig, constraints: Constraints):
         self._ensemble, self._config, self._constraints = ensemble, config, constraints
-        numbers, alpha = tf.TensorSpec([None], tf.int32), tf.TensorSpec([], tf.float32)
-        # Autograph has nothing to convert here, and took most of the start-up time.
-        self.graph = tf.function(
-            self._decode, input_signature=[_IDS, _IDS, numbers, alpha], autograph=False
-        )
+        numbers, alpha = ((None,), "int32"), ((), "float32")
+        self.graph = compiled(self._decode, [_IDS, _IDS, numbers, alpha], ensemble.models)
 
     def __call__(
         self,
-        source: tf.Tensor,
-        prefixes: tf.Tensor | None = None,
-        numbers: tf.Tensor | None = None,
-        alpha: float | tf.Tensor | None = None,
+        source: Tensor,
+        prefixes: Tensor | None = None,
+        numbers: Tensor | None = None,
+        alpha: float | Tensor | None = None,
     ) -> Hypotheses:
         """Searches, or samples.
 
@@ -262,26 +271,27 @@ class Search:
         Raises:
           UserError: an id is not in the vocabulary; not checked inside a graph.
         """
-        if tf.executing_eagerly():
+        if tensors.is_eager():
             prefix_ids = None if prefixes is None else np.asarray(prefixes)
             self._ensemble.check_ids(np.asarray(source), prefix_ids)
-        source = tf.convert_to_tensor(source)
+        source = ops.convert_to_tensor(source)
         return self.graph(
             source,
-            tf.zeros_like(source[:, :0]) if prefixes is None else prefixes,
-            tf.range(tf.shape(source)[0]) if numbers is None else numbers,
+            ops.zeros_like(source[:, :0]) if prefixes is None else prefixes,
+            ops.arange(ops.shape(source)[0]) if numbers is None else numbers,
             self._config.alpha if alpha is None else alpha,
         )
 
     def _decode(
-        self, source: tf.Tensor, prefixes: tf.Tensor, numbers: tf.Tensor, alpha: tf.Tensor
+        self, source: Tensor, prefixes: Tensor, numbers: Tensor, alpha: Tensor
     ) -> Hypotheses:
         config = self._config
-        lengths = tf.math.count_nonzero(source != PADDING_ID, axis=1, dtype=tf.int32)
-        max_lengths = tf.minimum(lengths + config.extra_length, config.max_length or tf.int32.max)
+        lengths = ops.count_nonzero(source != PADDING_ID, axis=1)
+        max_lengths = ops.minimum(lengths + config.extra_length, config.max_length or _INT32_MAX)
         # A row of padding only completes the shape: its search ends at once.
-        max_lengths = tf.where(lengths == 0, 1, max_lengths)
-        coverage = tf.zeros([tf.shape(source)[0], 0])
+        max_lengths = ops.where(lengths == 0, 1, max_lengths)
+        max_length = config.max_output_length(source.shape[1]) if tensors.IS_JAX else 0
+        coverage = ops.zeros((ops.shape(source)[0], 0))
         if config.coverage_penalty:
             coverage = self._ensemble.initial_coverage(source)
         scoring = dict(
@@ -291,7 +301,7 @@ class Search:
         if config.samples:
             rule = Sampling(**scoring, **{key: getattr(config, key) for key in SAMPLING_NAMES})
         window = self._ensemble.models[0].config.self_attention_radius  # The same in all models.
-        loop = SearchLoop(self._ensemble.step, rule, BLOCK_SIZE, window, config.xla)
+        loop = SearchLoop(self._ensemble.step, rule, BLOCK_SIZE, window, config.xla, max_length)
         cache = self._ensemble.start(source, BLOCK_SIZE, rule.beam_size)
         grammar_data = tuple(grammar.start(source) for grammar in self._constraints.grammars)
         return loop.run(cache, Limits(max_lengths, prefixes, numbers, coverage, grammar_data))
@@ -384,7 +394,7 @@ class Ensemble:
                     code="other_vocabulary",
                 )
 
-    def start(self, source: tf.Tensor, block_size: int, beam_size: int) -> Cache:
+    def start(self, source: Tensor, block_size: int, beam_size: int) -> Cache:
         """Encodes source ids [B, S] and returns the cache of a search."""
         caches, layout = [], layout_of(source)
         for model in self.models:
@@ -397,10 +407,10 @@ class Ensemble:
 
     def step(
         self,
-        previous: tf.Tensor,
-        index: tf.Tensor,
-        position: tf.Tensor,
-        valid_slots: tf.Tensor,
+        previous: Tensor,
+        index: Tensor,
+        position: Tensor,
+        valid_slots: Tensor,
         cache: Cache,
     ) -> StepResult:
         """Scores the next symbol; see `search.Step`."""
@@ -412,61 +422,61 @@ class Ensemble:
             )
             logits.append(model_logits)
             recent_caches.append(new_cache["recent"])
-            attention += tf.nest.flatten(weights)
+            attention += tree.flatten(weights)
         if self._with_coverage:
             # The mean over models, layers and heads, [B, K, S].
-            means = [tf.reduce_mean(tf.cast(layer, tf.float32), axis=1) for layer in attention]
-            mean_attention = tf.add_n(means) / len(means)
+            means = [ops.mean(ops.cast(layer, "float32"), axis=1) for layer in attention]
+            mean_attention = sum(means[1:], means[0]) / len(means)
         else:
-            mean_attention = tf.zeros([*tf.unstack(tf.shape(previous)), 0])
+            mean_attention = ops.zeros((*ops.shape(previous), 0))
         return StepResult(self._mean(logits), recent_caches, mean_attention)
 
-    def log_probs(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+    def log_probs(self, source: Tensor, target: Tensor) -> Tensor:
         """Returns the log-probability of each target symbol given the previous, float32 [B, T].
 
         Rows of `source` [B, S] and `target` [B, T] end with EOS, then padding; padding gets 0.
         """
         inputs = {"source": source, "target": target}
         logits = self._mean([model(inputs, training=False) for model in self.models])
-        log_probs = -tf.nn.sparse_softmax_cross_entropy_with_logits(target, logits)
-        return tf.where(target != PADDING_ID, log_probs, 0.0)
+        log_probs = -ops.sparse_categorical_crossentropy(target, logits, from_logits=True)
+        return ops.where(target != PADDING_ID, log_probs, 0.0)
 
-    def initial_coverage(self, source: tf.Tensor) -> tf.Tensor:
+    def initial_coverage(self, source: Tensor) -> Tensor:
         """Returns float32 [B, S]: 1 at positions that the decoder cannot attend to, else 0."""
         is_masked = source == PADDING_ID
         if not any(model.config.source_end for model in self.models):
             # `Transformer.encode` hides the end of sentence.
-            is_masked |= tf.pad(source[:, 1:] == EOS_ID, [[0, 0], [1, 0]])
-        return tf.cast(is_masked, tf.float32)
+            is_masked |= ops.pad(source[:, 1:] == EOS_ID, [[0, 0], [1, 0]])
+        return ops.cast(is_masked, "float32")
 
-    def coverage_penalties(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+    def coverage_penalties(self, source: Tensor, target: Tensor) -> Tensor:
         """Returns the `coverage_penalty` of targets, float32 [B], as a search computes it."""
         layers = []  # [B, T, S] each
         for cross in self._cross_attention(source, target):
-            layers += tf.unstack(tf.reduce_mean(cross, axis=2), axis=1)
-        mean = tf.add_n(layers) / len(layers)
-        is_token = tf.cast(target != PADDING_ID, tf.float32)[:, :, None]
-        coverage = self.initial_coverage(source) + tf.reduce_sum(mean * is_token, axis=1)
+            layers += ops.unstack(ops.mean(cross, axis=2), axis=1)
+        mean = sum(layers[1:], layers[0]) / len(layers)
+        is_token = ops.cast(target != PADDING_ID, "float32")[:, :, None]
+        coverage = self.initial_coverage(source) + ops.sum(mean * is_token, axis=1)
         return coverage_penalty(coverage)
 
-    def cross_attention(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+    def cross_attention(self, source: Tensor, target: Tensor) -> Tensor:
         """Returns the mean over the heads of `alignment_layer`, and over models, [B, T, S]."""
         means = [
-            tf.reduce_mean(cross[:, alignment_layer(cross.shape[1])], axis=1)
+            ops.mean(cross[:, alignment_layer(cross.shape[1])], axis=1)
             for cross in self._cross_attention(source, target)
         ]
-        return tf.add_n(means) / len(means)
+        return sum(means[1:], means[0]) / len(means)
 
-    def _cross_attention(self, source: tf.Tensor, target: tf.Tensor) -> list[tf.Tensor]:
+    def _cross_attention(self, source: Tensor, target: Tensor) -> list[Tensor]:
         """Returns the weights [B, layers, heads, T, S] of each model."""
         pair = {"source": source, "target": target}
         return [model.attention_weights(pair)["cross"] for model in self.models]
 
-    def attention(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
+    def attention(self, source: Tensor, target: Tensor) -> dict[str, Tensor]:
         """Returns all attention weights of the first model."""
         return self.models[0].attention_weights({"source": source, "target": target})
 
-    def next_logits(self, source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+    def next_logits(self, source: Tensor, target: Tensor) -> Tensor:
         """Returns unnormalised log-probabilities of the last symbol of targets, [B, V].
 
         Rows of ids, source [B, S] and target [B, T], have no padding; the last ids of targets have
@@ -475,12 +485,12 @@ class Ensemble:
         inputs = {"source": source, "target": target}
         return self._mean([model(inputs, training=False)[:, -1] for model in self.models])
 
-    def _mean(self, logits: list[tf.Tensor]) -> tf.Tensor:
+    def _mean(self, logits: list[Tensor]) -> Tensor:
         """Returns unnormalised log-probabilities of the mean distribution."""
         if len(logits) == 1:
             return logits[0]
-        log_probs = tf.stack([tf.nn.log_softmax(model_logits) for model_logits in logits])
-        return tf.reduce_logsumexp(log_probs, axis=0)
+        log_probs = ops.stack([ops.log_softmax(model_logits) for model_logits in logits])
+        return ops.logsumexp(log_probs, axis=0)
 
 
 def alignment_layer(layers: int) -> int:

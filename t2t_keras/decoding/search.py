@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import tensorflow as tf
+from keras import ops, tree
 
+from t2t_keras.decoding import tensors
+from t2t_keras.decoding.tensors import Tensor, gather
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 
 # Number of positions in a block, inside which the shapes of tensors are fixed.
@@ -28,12 +30,12 @@ _XLA_SHRINK_FACTOR = 4  # Finished sentences are dropped when at most one in fou
 class Limits(NamedTuple):
     """Constraints of each sentence."""
 
-    max_lengths: tf.Tensor  # int32 [B], maximum symbols of an output, EOS included; >= 1
-    prefixes: tf.Tensor  # int32 [B, P], the beginning of an output, then padding
-    line_ids: tf.Tensor  # int32 [B], which the draws of sampling depend on
+    max_lengths: Tensor  # int32 [B], maximum symbols of an output, EOS included; >= 1
+    prefixes: Tensor  # int32 [B, P], the beginning of an output, then padding
+    line_ids: Tensor  # int32 [B], which the draws of sampling depend on
     # float32 [B, S], coverage before the first symbol: 1 at masked positions, else 0; S = 0 without
     # a coverage penalty.
-    initial_coverage: tf.Tensor
+    initial_coverage: Tensor
     grammar_data: tuple = ()  # `Grammar.start` of each grammar
 
 
@@ -43,12 +45,12 @@ class Grammar(Protocol):
     After every beginning that it allows, it allows at least one symbol.
     """
 
-    def start(self, source: tf.Tensor) -> Any:
+    def start(self, source: Tensor) -> Any:
         """Returns data for `mask`, nested tensors [B, ...], from sources int32 [B, S]."""
 
     def mask(
-        self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor, limits: Limits, data: Any
-    ) -> tf.Tensor:
+        self, logits: Tensor, live_ids: Tensor, index: Tensor, limits: Limits, data: Any
+    ) -> Tensor:
         """Returns logits [B, K, V] with -inf for symbols that are not allowed at `index`.
 
         `live_ids`, int32 [B, K, L], has the symbols before `index`, int32 [], then padding; `data`
@@ -68,30 +70,30 @@ class Constraints:
     boundaries: tuple[int, ...] = ()  # Symbols; padding stands for the start of the output.
     grammars: tuple[Grammar, ...] = ()
 
-    def forced_ids(self, index: tf.Tensor, limits: Limits) -> tf.Tensor:
+    def forced_ids(self, index: Tensor, limits: Limits) -> Tensor:
         """Returns the only symbol that is allowed at `index`, int32 [B]; -1 = any."""
         # Add a column, for all positions after the longest prefix.
-        prefixes = tf.pad(limits.prefixes, [[0, 0], [0, 1]], constant_values=PADDING_ID)
-        column = tf.minimum(index, tf.shape(limits.prefixes)[1])
-        prefix_ids = tf.gather(prefixes, column, axis=1)
-        prefix_ids = tf.where(prefix_ids == PADDING_ID, _ANY, prefix_ids)
-        return tf.where(index >= limits.max_lengths - 1, EOS_ID, prefix_ids)
+        prefixes = ops.pad(limits.prefixes, [[0, 0], [0, 1]], constant_values=PADDING_ID)
+        column = ops.minimum(index, ops.shape(limits.prefixes)[1])
+        prefix_ids = gather(prefixes, column, axis=1)
+        prefix_ids = ops.where(prefix_ids == PADDING_ID, _ANY, prefix_ids)
+        return ops.where(index >= limits.max_lengths - 1, EOS_ID, prefix_ids)
 
-    def is_excluded(self, ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    def is_excluded(self, ids: Tensor, index: Tensor) -> Tensor:
         """Returns whether ids are padding, or an end of sentence that is too early at `index`."""
         too_early = index < self.min_length - 1
         return (ids == PADDING_ID) | ((ids == EOS_ID) & too_early)
 
     def mask(
-        self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor, limits: Limits
-    ) -> tf.Tensor:
+        self, logits: Tensor, live_ids: Tensor, index: Tensor, limits: Limits
+    ) -> Tensor:
         """Returns the logits of `mask_forbidden`, with -inf also for what a grammar excludes."""
         logits = self.mask_forbidden(logits, live_ids, index)
         for grammar, data in zip(self.grammars, limits.grammar_data, strict=True):
             logits = grammar.mask(logits, live_ids, index, limits, data)
         return logits
 
-    def mask_forbidden(self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor) -> tf.Tensor:
+    def mask_forbidden(self, logits: Tensor, live_ids: Tensor, index: Tensor) -> Tensor:
         """Returns logits [B, K, V] with -inf for symbols that would complete a forbidden sequence.
 
         `live_ids`, int32 [B, K, L], has the symbols before `index`, int32 [].
@@ -100,26 +102,27 @@ class Constraints:
             return logits
         longest = max(map(len, self.forbidden))
         # [sequences, longest - 1], the symbols before the last one, padded in front with _ANY.
-        earlier_symbols = tf.constant(
-            [[_ANY] * (longest - len(ids)) + list(ids[:-1]) for ids in self.forbidden], tf.int32
+        earlier_symbols = ops.convert_to_tensor(
+            [[_ANY] * (longest - len(ids)) + list(ids[:-1]) for ids in self.forbidden], "int32"
         )
-        last_symbols = tf.constant([ids[-1] for ids in self.forbidden], tf.int32)
+        last_symbols = ops.convert_to_tensor([ids[-1] for ids in self.forbidden], "int32")
         # Padding precedes the first symbol.
         padding = [[0, 0], [0, 0], [longest - 1, 0]]
-        padded_ids = tf.pad(live_ids, padding, constant_values=PADDING_ID)
-        window = tf.gather(padded_ids, index + tf.range(longest - 1), axis=2)
+        padded_ids = ops.pad(live_ids, padding, constant_values=PADDING_ID)
+        window = gather(padded_ids, index + ops.arange(longest - 1), axis=2)
         is_boundary = np.isin(np.arange(logits.shape[-1]), self.boundaries)
-        at_boundary = tf.gather(tf.constant(is_boundary), window)[:, :, None] & (
-            earlier_symbols == BOUNDARY
-        )
+        at_boundary = gather(is_boundary, window)[:, :, None] & (earlier_symbols == BOUNDARY)
         matches = (earlier_symbols == _ANY) | (window[:, :, None] == earlier_symbols) | at_boundary
-        completes = tf.reduce_all(matches, axis=3)  # [B, K, sequences]
-        batch_size, beam_size, num_sequences = tf.unstack(tf.shape(completes))
-        rows = tf.repeat(tf.range(batch_size * beam_size), num_sequences)
-        indices = tf.stack([rows, tf.tile(last_symbols, [batch_size * beam_size])], axis=1)
-        bounds = tf.reshape(tf.where(completes, IMPOSSIBLE, -IMPOSSIBLE), [-1])
-        flat = tf.reshape(logits, [-1, logits.shape[-1]])
-        return tf.reshape(tf.tensor_scatter_nd_min(flat, indices, bounds), tf.shape(logits))
+        completes = ops.all(matches, axis=3)  # [B, K, sequences]
+        batch_size, beam_size, num_sequences = ops.shape(completes)
+        count = batch_size * beam_size
+        rows = ops.repeat(ops.arange(count), num_sequences)
+        columns = ops.reshape(ops.broadcast_to(last_symbols, (count, num_sequences)), [-1])
+        bounds = ops.reshape(ops.where(completes, IMPOSSIBLE, -IMPOSSIBLE), [-1])
+        flat, indices = ops.reshape(logits, [-1, logits.shape[-1]]), ops.stack([rows, columns], 1)
+        return ops.reshape(
+            ops.scatter_update(flat, indices, bounds, reduction="min"), ops.shape(logits)
+        )
 
 
 class Cache(NamedTuple):
@@ -134,9 +137,9 @@ class Cache(NamedTuple):
 class StepResult(NamedTuple):
     """The result of a step."""
 
-    logits: tf.Tensor  # float32 [B, K, V], unnormalised log-probabilities of the symbol at `index`
+    logits: Tensor  # float32 [B, K, V], unnormalised log-probabilities of the symbol at `index`
     recent: Any  # `Cache.recent` with the new position
-    attention: tf.Tensor  # float32 [B, K, S], over the source; S = 0 where no rule needs it
+    attention: Tensor  # float32 [B, K, S], over the source; S = 0 where no rule needs it
 
 
 # step(previous, index, position, valid_slots, cache) -> StepResult; B sentences, K hypotheses:
@@ -146,7 +149,7 @@ class StepResult(NamedTuple):
 #   valid_slots  bool [B, K, slots of past + slots of recent], the slots of each hypothesis's own
 #                positions, the new one included
 #   cache        a `Cache`
-Step = Callable[[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor, Cache], StepResult]
+Step = Callable[[Tensor, Tensor, Tensor, Tensor, Cache], StepResult]
 
 
 class Hypotheses(NamedTuple):
@@ -155,20 +158,20 @@ class Hypotheses(NamedTuple):
     If there are fewer than N, the missing ones have scores of -inf and only padding as ids.
     """
 
-    ids: tf.Tensor  # int32 [B, N, L], with the end of sentence, then padding; L = number of steps
-    scores: tf.Tensor  # float32 [B, N], log-probability / length penalty - coverage penalty
+    ids: Tensor  # int32 [B, N, L], with the end of sentence, then padding; L = number of steps
+    scores: Tensor  # float32 [B, N], log-probability / length penalty - coverage penalty
 
 
 class State(NamedTuple):
     """The state of the loop; L is the maximum output length of any sentence."""
 
-    live_ids: tf.Tensor  # int32 [B, K, L], padding from the next position on
-    previous_ids: tf.Tensor  # int32 [B, K], the last of live_ids
-    live_log_probs: tf.Tensor  # float32 [B, K], ordered as `Hypotheses`; -inf = no hypothesis
-    valid_slots: tf.Tensor  # bool [B, K, slots], the slots of each live hypothesis's positions
-    coverage: tf.Tensor  # float32 [B, K, S], each live hypothesis's sum of `StepResult.attention`
-    finished_ids: tf.Tensor  # int32 [B, N, L]
-    finished_scores: tf.Tensor  # float32 [B, N], ordered as `Hypotheses`; -inf = no hypothesis
+    live_ids: Tensor  # int32 [B, K, L], padding from the next position on
+    previous_ids: Tensor  # int32 [B, K], the last of live_ids
+    live_log_probs: Tensor  # float32 [B, K], ordered as `Hypotheses`; -inf = no hypothesis
+    valid_slots: Tensor  # bool [B, K, slots], the slots of each live hypothesis's positions
+    coverage: Tensor  # float32 [B, K, S], each live hypothesis's sum of `StepResult.attention`
+    finished_ids: Tensor  # int32 [B, N, L]
+    finished_scores: Tensor  # float32 [B, N], ordered as `Hypotheses`; -inf = no hypothesis
 
 
 class Rule(Protocol):
@@ -185,18 +188,18 @@ class Rule(Protocol):
     def initial_log_probs(self) -> list[float]:
         """Returns K log-probabilities at the start: 0, or -inf = no hypothesis."""
 
-    def extend(self, state: State, logits: tf.Tensor, index: tf.Tensor, limits: Limits) -> State:
+    def extend(self, state: State, logits: Tensor, index: Tensor, limits: Limits) -> State:
         """Returns the state after the symbol at `index`, from logits [B, K, V]."""
 
 
 class _Sentences(NamedTuple):
     """The sentences of a batch that are not done, b of B."""
 
-    rows: tf.Tensor  # int32 [b], their rows in the batch
+    rows: Tensor  # int32 [b], their rows in the batch
     limits: Limits
     source_cache: Any  # `Cache.sentence`
     past: Any  # `Cache.past`
-    positions: tf.Tensor  # int32 [b, 1, slots], the position in the output that a slot belongs to
+    positions: Tensor  # int32 [b, 1, slots], the position in the output that a slot belongs to
     state: State
 
 
@@ -216,6 +219,8 @@ class SearchLoop:
       attention_window: number of earlier positions that a step attends to; 0 = all.
       xla: whether to compile blocks with XLA: once for each number of sentences, length of the
         source, and doubling of the longest output or of the number of slots.
+      max_length: maximum output length of any sentence, which fixes the shapes of all blocks, as
+        JAX needs it: there are slots for all positions, and nothing is dropped; 0 = any.
     """
 
     step: Step
@@ -223,91 +228,109 @@ class SearchLoop:
     block_size: int
     attention_window: int = 0
     xla: bool = False
+    max_length: int = 0
 
     def run(self, cache: Cache, limits: Limits) -> Hypotheses:
         """Searches in blocks of positions; within a block, the shapes of tensors are fixed."""
 
-        def fill_block(index: tf.Tensor, sentences: _Sentences, recent: Any) -> Any:
+        def fill_block(index: Tensor, sentences: _Sentences, recent: Any) -> Any:
             # `shared` is captured, so that only the tensors that a step needs are computed.
             return self._fill_block(index, sentences, recent, cache.shared)
 
+        start = ops.convert_to_tensor(0, "int32")
+        sentences = self._drop_slots(start, self._start(cache, limits))
+        if self.max_length:
+            return self._run_with_fixed_shapes(fill_block, start, sentences, cache.recent)
         if self.xla:
-            fill_block = tf.function(fill_block, jit_compile=True, autograph=False)
-        sentences = self._drop_slots(tf.constant(0), self._start(cache, limits))
+            fill_block = tensors.compiled_with_xla(fill_block)
         results = Hypotheses(sentences.state.finished_ids, sentences.state.finished_scores)
 
         def search_block(
-            index: tf.Tensor, sentences: _Sentences, results: Hypotheses
-        ) -> tuple[tf.Tensor, _Sentences, Hypotheses]:
-            count = tf.size(sentences.rows)
-            recent = tf.nest.map_structure(lambda x: x[:count], cache.recent)
+            index: Tensor, sentences: _Sentences, results: Hypotheses
+        ) -> tuple[Tensor, _Sentences, Hypotheses]:
+            count = ops.shape(sentences.rows)[0]
+            recent = tree.map_structure(lambda x: x[:count], cache.recent)
             index, sentences = fill_block(index, sentences, recent)
             rows, state = sentences.rows[:, None], sentences.state
             results = Hypotheses(
-                tf.tensor_scatter_nd_update(results.ids, rows, state.finished_ids),
-                tf.tensor_scatter_nd_update(results.scores, rows, state.finished_scores),
+                ops.scatter_update(results.ids, rows, state.finished_ids),
+                ops.scatter_update(results.scores, rows, state.finished_scores),
             )
             return index, self._drop_slots(index, self._drop_done(sentences)), results
 
-        shapes = tf.nest.map_structure(lambda x: tf.TensorShape([None, *x.shape[1:]]), sentences)
+        shapes = tree.map_structure(lambda x: tensors.free_shape(x, 0), sentences)
         shapes = shapes._replace(
-            past=tf.nest.map_structure(_any_slots, sentences.past),
+            past=tree.map_structure(_any_slots, sentences.past),
             positions=_any_slots(sentences.positions),
             state=shapes.state._replace(valid_slots=_any_slots(sentences.state.valid_slots)),
         )
-        result_shapes = tf.nest.map_structure(lambda x: x.shape, results)
-        index, _, results = tf.while_loop(
-            lambda index, sentences, results: tf.size(sentences.rows) > 0,
+        index, _, results = tensors.loop(
+            lambda index, sentences, results: ops.shape(sentences.rows)[0] > 0,
             search_block,
-            (tf.constant(0), sentences, results),
-            shape_invariants=(tf.TensorShape([]), shapes, result_shapes),
+            (start, sentences, results),
+            (start.shape, shapes, tree.map_structure(tensors.free_shape, results)),
         )
         return Hypotheses(results.ids[:, :, :index], results.scores)
 
+    def _run_with_fixed_shapes(
+        self, fill_block: Callable, start: Tensor, sentences: _Sentences, recent: Any
+    ) -> Hypotheses:
+        def search_block(index: Tensor, sentences: _Sentences) -> tuple[Tensor, _Sentences]:
+            index, sentences = fill_block(index, sentences, recent)
+            return index, self._drop_slots(index, sentences)
+
+        def has_work(index: Tensor, sentences: _Sentences) -> Tensor:
+            return ops.any(sentences.state.live_log_probs > IMPOSSIBLE)
+
+        _, sentences = ops.while_loop(has_work, search_block, (start, sentences))
+        return Hypotheses(sentences.state.finished_ids, sentences.state.finished_scores)
+
     def _start(self, cache: Cache, limits: Limits) -> _Sentences:
         """Returns all sentences with empty hypotheses, as many as the rule starts with."""
-        batch_size, beam_size = tf.shape(limits.max_lengths)[0], self.rule.beam_size
+        beams = (batch_size := ops.shape(limits.max_lengths)[0]), self.rule.beam_size
         # An empty batch has no maximum.
-        max_length = tf.maximum(tf.reduce_max(limits.max_lengths), 1)
-        if self.xla:
+        max_length = self.max_length or ops.max(limits.max_lengths, initial=1)
+        if self.xla and not self.max_length:
             max_length = _next_size(max_length, _MIN_XLA_LENGTH)
-        finished_shape = [batch_size, self.rule.num_hypotheses]
+        finished = batch_size, self.rule.num_hypotheses
+        coverage = limits.initial_coverage[:, None]
+        initial_log_probs = ops.convert_to_tensor(self.rule.initial_log_probs(), "float32")
         return _Sentences(
-            rows=tf.range(batch_size),
+            rows=ops.arange(batch_size),
             limits=limits,
             source_cache=cache.sentence,
             past=cache.past,
-            positions=tf.zeros([batch_size, 1, 0], tf.int32),
+            positions=ops.zeros((batch_size, 1, 0), "int32"),
             state=State(
-                live_ids=tf.fill([batch_size, beam_size, max_length], PADDING_ID),
-                previous_ids=tf.fill([batch_size, beam_size], PADDING_ID),
-                live_log_probs=tf.tile([self.rule.initial_log_probs()], [batch_size, 1]),
-                valid_slots=tf.zeros([batch_size, beam_size, 0], tf.bool),
-                coverage=tf.tile(limits.initial_coverage[:, None], [1, beam_size, 1]),
-                finished_ids=tf.fill([*finished_shape, max_length], PADDING_ID),
-                finished_scores=tf.fill(finished_shape, IMPOSSIBLE),
+                live_ids=ops.full((*beams, max_length), PADDING_ID, "int32"),
+                previous_ids=ops.full(beams, PADDING_ID, "int32"),
+                live_log_probs=ops.broadcast_to(initial_log_probs, beams),
+                valid_slots=ops.zeros((*beams, 0), "bool"),
+                coverage=ops.broadcast_to(coverage, (*beams, ops.shape(coverage)[2])),
+                finished_ids=ops.full((*finished, max_length), PADDING_ID, "int32"),
+                finished_scores=ops.full(finished, IMPOSSIBLE, "float32"),
             ),
         )
 
     def _fill_block(
-        self, index: tf.Tensor, sentences: _Sentences, recent: Any, shared: Any
-    ) -> tuple[tf.Tensor, _Sentences]:
+        self, index: Tensor, sentences: _Sentences, recent: Any, shared: Any
+    ) -> tuple[Tensor, _Sentences]:
         """Searches until `recent` is full or no hypothesis is live; then appends it to the past."""
         beam_size = self.rule.beam_size
         slots = self.block_size * beam_size
-        positions = index + tf.range(slots) // beam_size
-        positions = tf.tile(positions[None, None], [tf.size(sentences.rows), 1, 1])
-        positions = tf.concat([sentences.positions, positions], axis=2)
-        valid_slots = tf.pad(sentences.state.valid_slots, [[0, 0], [0, 0], [0, slots]])
+        positions = index + ops.arange(slots) // beam_size
+        positions = ops.broadcast_to(positions, (ops.shape(sentences.rows)[0], 1, slots))
+        positions = ops.concatenate([sentences.positions, positions], axis=2)
+        valid_slots = ops.pad(sentences.state.valid_slots, [[0, 0], [0, 0], [0, slots]])
 
-        def has_work(position: tf.Tensor, state: State, recent: Any) -> tf.Tensor:
-            return (position < self.block_size) & tf.reduce_any(state.live_log_probs > IMPOSSIBLE)
+        def has_work(position: Tensor, state: State, recent: Any) -> Tensor:
+            return (position < self.block_size) & ops.any(state.live_log_probs > IMPOSSIBLE)
 
-        def extend(position: tf.Tensor, state: State, recent: Any) -> tuple[tf.Tensor, State, Any]:
+        def extend(position: Tensor, state: State, recent: Any) -> tuple[Tensor, State, Any]:
             absolute_position = index + position
-            all_slots = tf.shape(positions)[2]
+            all_slots = ops.shape(positions)[2]
             new_slots = all_slots - slots + position * beam_size
-            own_slots = tf.range(all_slots) == new_slots + tf.range(beam_size)[:, None]
+            own_slots = ops.arange(all_slots) == new_slots + ops.arange(beam_size)[:, None]
             state = state._replace(valid_slots=state.valid_slots | own_slots)
             visible_slots = state.valid_slots
             if self.attention_window:
@@ -321,65 +344,71 @@ class SearchLoop:
             return position + 1, state, result.recent
 
         state = sentences.state._replace(valid_slots=valid_slots)
-        position, state, recent = tf.while_loop(has_work, extend, (tf.constant(0), state, recent))
-        past = tf.nest.map_structure(
-            lambda old, new: tf.concat([old, new], axis=2), sentences.past, recent
+        start = ops.convert_to_tensor(0, "int32")
+        position, state, recent = ops.while_loop(has_work, extend, (start, state, recent))
+        past = tree.map_structure(
+            lambda old, new: ops.concatenate([old, new], axis=2), sentences.past, recent
         )
         return index + position, sentences._replace(past=past, positions=positions, state=state)
 
     def _drop_done(self, sentences: _Sentences) -> _Sentences:
         """Drops sentences without a live hypothesis; under XLA, only when there are many."""
-        is_live = tf.reduce_any(sentences.state.live_log_probs > IMPOSSIBLE, axis=1)
-        count = tf.math.count_nonzero(is_live, dtype=tf.int32)
-        size = tf.size(sentences.rows)
+        is_live = ops.any(sentences.state.live_log_probs > IMPOSSIBLE, axis=1)
+        count = ops.count_nonzero(is_live)
+        size = ops.shape(sentences.rows)[0]
         if self.xla:
             shrunk_size = size // _XLA_SHRINK_FACTOR
-            count = tf.where(count > shrunk_size, size, tf.minimum(count, 1) * shrunk_size)
+            count = ops.where(count > shrunk_size, size, ops.minimum(count, 1) * shrunk_size)
 
         def drop() -> _Sentences:
-            rows = tf.argsort(tf.where(is_live, 0, 1), stable=True)[:count]
-            return tf.nest.map_structure(lambda x: tf.gather(x, rows), sentences)
+            rows = ops.argsort(ops.where(is_live, 0, 1))[:count]  # The sort is stable.
+            return tree.map_structure(lambda x: gather(x, rows), sentences)
 
-        return tf.cond(count == size, lambda: sentences, drop)
+        return ops.cond(count == size, lambda: sentences, drop)
 
-    def _drop_slots(self, index: tf.Tensor, sentences: _Sentences) -> _Sentences:
+    def _drop_slots(self, index: Tensor, sentences: _Sentences) -> _Sentences:
         """Drops the slots that no live hypothesis needs at `index` or later."""
         state = sentences.state
         is_used = state.valid_slots & (state.live_log_probs > IMPOSSIBLE)[:, :, None]
-        is_used = tf.reduce_any(is_used, axis=1)
+        is_used = ops.any(is_used, axis=1)
         if self.attention_window:
             is_used &= sentences.positions[:, 0] >= index - self.attention_window
-        count = tf.reduce_max(tf.math.count_nonzero(is_used, axis=1, dtype=tf.int32))
         # Used slots first; the sort is stable.
-        slots = tf.argsort(tf.where(is_used, 0, 1), stable=True)
-        if self.xla:
-            count = _next_size(count, _MIN_XLA_SLOTS)
-            num_missing = tf.maximum(count - tf.shape(is_used)[1], 0)
+        slots = ops.argsort(ops.where(is_used, 0, 1))
+        num_slots, num_missing = ops.shape(is_used)[1], 0
+        if self.max_length:
+            count = self.max_length * self.rule.beam_size
+            num_missing = max(count - num_slots, 0)
+        else:
+            count = ops.max(ops.count_nonzero(is_used, axis=1), initial=0)
+            if self.xla:
+                count = _next_size(count, _MIN_XLA_SLOTS)
+                num_missing = ops.maximum(count - num_slots, 0)
         slots = slots[:, :count]
 
-        def keep(x: tf.Tensor) -> tf.Tensor:
-            x = tf.gather(x, slots, axis=2, batch_dims=1)
-            if not self.xla:
+        def keep(x: Tensor) -> Tensor:
+            x = gather(x, slots, axis=2, batch_dims=1)
+            if not self.xla and not self.max_length:
                 return x
-            return tf.pad(x, [[0, 0], [0, 0], [0, num_missing]] + [[0, 0]] * (len(x.shape) - 3))
+            return ops.pad(x, [[0, 0], [0, 0], [0, num_missing]] + [[0, 0]] * (len(x.shape) - 3))
 
         return sentences._replace(
-            past=tf.nest.map_structure(keep, sentences.past),
+            past=tree.map_structure(keep, sentences.past),
             positions=keep(sentences.positions),
             state=state._replace(valid_slots=keep(state.valid_slots)),
         )
 
 
-def write_ids(sequences: tf.Tensor, index: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+def write_ids(sequences: Tensor, index: Tensor, ids: Tensor) -> Tensor:
     """Returns sequences [B, K, L] with ids [B, K] at `index`."""
-    return tf.where(tf.range(tf.shape(sequences)[2]) == index, ids[:, :, None], sequences)
+    return ops.where(ops.arange(ops.shape(sequences)[2]) == index, ids[:, :, None], sequences)
 
 
-def _next_size(count: tf.Tensor, smallest: int) -> tf.Tensor:
+def _next_size(count: Tensor, smallest: int) -> Tensor:
     """Returns the first of smallest, 2 · smallest, 4 · smallest ... that is at least `count`."""
-    sizes = smallest * 2 ** tf.range(31 - smallest.bit_length(), dtype=tf.int32)
-    return tf.gather(sizes, tf.searchsorted(sizes, count[None])[0])
+    sizes = smallest * 2 ** ops.arange(31 - smallest.bit_length())
+    return gather(sizes, ops.searchsorted(sizes, count[None])[0])
 
 
-def _any_slots(x: tf.Tensor) -> tf.TensorShape:
-    return tf.TensorShape([None, x.shape[1], None, *x.shape[3:]])
+def _any_slots(x: Tensor) -> Any:
+    return tensors.free_shape(x, 0, 2)

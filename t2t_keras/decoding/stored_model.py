@@ -97,7 +97,7 @@ def stored_model(folder: Path) -> StoredModel | None:
 
 
 class StoredRun(StoredModel):
-    """Keras on TensorFlow: a run's checkpoint."""
+    """Keras: a run's checkpoint."""
 
     interactive_settings: ClassVar = {"xla_for_one": True}
     serving_settings: ClassVar = interactive_settings
@@ -132,7 +132,7 @@ class StoredRun(StoredModel):
         forbidden: Sequence[str] = (),
     ) -> "KerasEngine":
         """See `StoredModel`."""
-        # Read this before the slow import of TensorFlow: training may replace the checkpoint.
+        # Read this before the slow import of Keras: training may replace the checkpoint.
         checkpoint = self.checkpoint_identity["checkpoint"]
         engine = unloaded_engine(self.run_config, config, ensemble, forbidden)
         from t2t_keras.training.checkpoints import load_weights
@@ -158,14 +158,9 @@ def unloaded_engine(
     Raises:
       UserError: see `Translator.from_run`.
     """
-    import keras
+    from t2t_keras.training.backends.base import check_backend
 
-    if keras.backend.backend() != "tensorflow":
-        raise UserError(
-            f"Translating needs TensorFlow, got KERAS_BACKEND={keras.backend.backend()}. Leave "
-            f"it unset.",
-            code="other_backend",
-        )
+    check_backend()
     from t2t_keras.decoding.keras_engine import KerasEngine
     from t2t_keras.training.checkpoints import load_ensemble_model
 

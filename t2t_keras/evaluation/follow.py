@@ -99,7 +99,7 @@ def evaluate_all(
       UserError: there is no checkpoint, the problem has no such split, this backend cannot
         translate, another process evaluates the same split, or a file cannot be written.
     """
-    backend.check_backend(eval_bleu)
+    backend.check_backend()
     directory = Path(output_dir) / f"eval_{split}"
     files = _results_files(directory, results_file)
     check_outputs([output_dir, generated.directory], [], result_files=files)

@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
+from keras import ops
 
 from t2t_keras.decoding.search import IMPOSSIBLE, Limits
+from t2t_keras.decoding.tensors import Tensor, gather, on_host
 from t2t_keras.parsing.trees import is_tag, symbols_among, words_of
 from t2t_keras.special_ids import EOS_ID, SPACE
 from t2t_keras.text.tokenizer import Tokenizer
@@ -66,14 +67,13 @@ class TreeGrammar:
             self._depth_changes[[opening_id, closing_id]] = 1, -1
         self._kinds[EOS_ID] = end
 
-    def start(self, source: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def start(self, source: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the tags of each word, bool [B, S, tags], and the number of words, int32 [B].
 
         After the last word there are no tags.
         """
-        tags = tf.numpy_function(self._word_tags, [source], tf.bool)
-        tags = tf.ensure_shape(tags, [None, None, self._num_tags])
-        return tags, tf.math.count_nonzero(tf.reduce_any(tags, axis=2), axis=1, dtype=tf.int32)
+        tags = on_host(self._word_tags, source, self._num_tags)
+        return tags, ops.count_nonzero(ops.any(tags, axis=2), axis=1)
 
     def _word_tags(self, source: np.ndarray) -> np.ndarray:
         word_tags = np.zeros([*source.shape, self._num_tags], bool)
@@ -83,24 +83,22 @@ class TreeGrammar:
         return word_tags
 
     def mask(
-        self, logits: tf.Tensor, live_ids: tf.Tensor, index: tf.Tensor, limits: Limits, data: Any
-    ) -> tf.Tensor:
+        self, logits: Tensor, live_ids: Tensor, index: Tensor, limits: Limits, data: Any
+    ) -> Tensor:
         """Returns logits [B, K, V] with -inf for symbols that are not allowed at `index`."""
         word_tags, num_words = data
-        changes = tf.gather(self._depth_changes, live_ids)  # [B, K, L]
-        depths = tf.cumsum(changes, axis=2)
+        changes = gather(self._depth_changes, live_ids)  # [B, K, L]
+        depths = ops.cumsum(changes, axis=2)
         depth = depths[:, :, -1]  # [B, K], as padding changes nothing
-        written = tf.math.count_nonzero(
-            tf.gather(self._kinds, live_ids) < self._num_tags, axis=2, dtype=tf.int32
-        )
+        written = ops.count_nonzero(gather(self._kinds, live_ids) < self._num_tags, axis=2)
         missing = num_words[:, None] - written
         # The innermost open constituent is the last one that led to this depth.
-        positions = tf.range(tf.shape(live_ids)[2])
-        openings = tf.where((changes > 0) & (depths == depth[:, :, None]), positions, 0)
-        opening = tf.reduce_max(openings, axis=2, keepdims=True)
-        label = tf.gather(self._labels, tf.gather(live_ids, opening, batch_dims=2))
-        last_other = tf.where((changes <= 0) & (positions < index), positions, -1)
-        openings_before = index - 1 - tf.reduce_max(last_other, axis=2)  # In a row.
+        positions = ops.arange(ops.shape(live_ids)[2])
+        openings = ops.where((changes > 0) & (depths == depth[:, :, None]), positions, 0)
+        opening = ops.max(openings, axis=2, keepdims=True)
+        label = gather(self._labels, gather(live_ids, opening, batch_dims=2))
+        last_other = ops.where((changes <= 0) & (positions < index), positions, -1)
+        openings_before = index - 1 - ops.max(last_other, axis=2)  # In a row.
         may_close = (depth > 0) & ((openings_before == 0) | (missing <= 0))
         # The minimum after a new opening bracket: tags, closing brackets, the end of sentence.
         needed = missing + depth + 2
@@ -108,11 +106,11 @@ class TreeGrammar:
         may_open &= openings_before < self._max_openings
         may_end = (missing <= 0) & (depth <= 0)
 
-        word = tf.minimum(written, tf.shape(word_tags)[1] - 1)
-        allowed_tags = tf.gather(word_tags, word, batch_dims=1) & (missing > 0)[:, :, None]
-        allowed_ends = tf.one_hot(label[:, :, 0], self._num_labels, True, False, dtype=tf.bool)
-        others = tf.stack([may_open, may_end, tf.zeros_like(may_end)], axis=2)
-        allowed_kinds = tf.concat(
+        word = ops.minimum(written, ops.shape(word_tags)[1] - 1)
+        allowed_tags = gather(word_tags, word, batch_dims=1) & (missing > 0)[:, :, None]
+        allowed_ends = label == ops.arange(self._num_labels)
+        others = ops.stack([may_open, may_end, ops.zeros_like(may_end)], axis=2)
+        allowed_kinds = ops.concatenate(
             [allowed_tags, allowed_ends & may_close[:, :, None], others], axis=2
         )
-        return tf.where(tf.gather(allowed_kinds, self._kinds, axis=2), logits, IMPOSSIBLE)
+        return ops.where(gather(allowed_kinds, self._kinds, axis=2), logits, IMPOSSIBLE)

@@ -168,19 +168,12 @@ class Devices:
         return "rows" if self.fixed_shapes else "length"
 
 
-def check_backend(eval_bleu: bool = False) -> None:
-    """Raises `UserError` unless Keras's backend can train and, for `eval_bleu`, translate."""
+def check_backend() -> None:
+    """Raises `UserError` unless Keras's backend can train and translate."""
     if keras.backend.backend() not in _SUPPORTED_BACKENDS:
         raise UserError(
-            f"Training needs one of Keras's backends {' and '.join(_SUPPORTED_BACKENDS)}, got "
+            f"Expected one of Keras's backends {' and '.join(_SUPPORTED_BACKENDS)}, got "
             f"KERAS_BACKEND={keras.backend.backend()}. Set KERAS_BACKEND to one of them.",
-            code="other_backend",
-        )
-    if eval_bleu and keras.backend.backend() != "tensorflow":
-        raise UserError(
-            "--eval_bleu translates, which needs TensorFlow: under KERAS_BACKEND=jax, give "
-            "--noeval_bleu. To translate with the checkpoints, run t2t-decoder or t2t-eval with "
-            "KERAS_BACKEND unset.",
             code="other_backend",
         )
 

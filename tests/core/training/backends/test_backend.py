@@ -27,7 +27,6 @@ THREE = Cluster(("a:1", "b:1", "c:1"), index=1)
     [
         ("torch", check_backend, "other_backend", "KERAS_BACKEND=torch"),
         ("torch", plan_devices, "other_backend", "KERAS_BACKEND=torch"),
-        ("jax", lambda: check_backend(eval_bleu=True), "other_backend", "--noeval_bleu"),
         ("jax", lambda: plan_devices(2), "no_gpu", "--worker_gpu=2"),
         # JAX cannot be told after it has looked for devices.
         (
