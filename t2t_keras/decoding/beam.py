@@ -224,9 +224,7 @@ class Sampling:
             finished_scores=ops.where(ends, scores, state.finished_scores),
         )
 
-    def _draw_symbols(
-        self, state: State, logits: Tensor, index: Tensor, limits: Limits
-    ) -> Tensor:
+    def _draw_symbols(self, state: State, logits: Tensor, index: Tensor, limits: Limits) -> Tensor:
         """Draws a symbol for each hypothesis, int32 [B, K]."""
         vocab_size = logits.shape[-1]
         allowed_logits = self.constraints.mask(logits, state.live_ids, index, limits)

@@ -96,9 +96,7 @@ class KerasEngine(Engine):
         if config.xla_for_one and not config.xla:
             self.single_sentence_search = BackgroundXlaSearch(ensemble, config, constraints)
         # One graph per function, for all shapes, so that no graph computes the result of another.
-        pair_graph = functools.partial(
-            compiled, signatures=[_IDS, _IDS], models=ensemble.models
-        )
+        pair_graph = functools.partial(compiled, signatures=[_IDS, _IDS], models=ensemble.models)
         self._log_probs = pair_graph(ensemble.log_probs)
         self._coverage_penalties = pair_graph(ensemble.coverage_penalties)
         self._next_logits = pair_graph(ensemble.next_logits)

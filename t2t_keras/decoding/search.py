@@ -84,9 +84,7 @@ class Constraints:
         too_early = index < self.min_length - 1
         return (ids == PADDING_ID) | ((ids == EOS_ID) & too_early)
 
-    def mask(
-        self, logits: Tensor, live_ids: Tensor, index: Tensor, limits: Limits
-    ) -> Tensor:
+    def mask(self, logits: Tensor, live_ids: Tensor, index: Tensor, limits: Limits) -> Tensor:
         """Returns the logits of `mask_forbidden`, with -inf also for what a grammar excludes."""
         logits = self.mask_forbidden(logits, live_ids, index)
         for grammar, data in zip(self.grammars, limits.grammar_data, strict=True):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engine import KERAS, Engine
-from t2t_keras.errors import UserError
 from t2t_keras.registry import ENGINES
 from t2t_keras.training.checkpoint_files import checkpoint_at, identity
 from t2t_keras.training.run_config import RunConfig

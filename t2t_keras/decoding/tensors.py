@@ -27,7 +27,7 @@ _RANDOM_ALGORITHM = "philox"
 
 def compiled(
     function: Callable, signatures: Sequence[Signature], models: Sequence[keras.Model]
-) -> Callable:
+) -> Any:
     """Returns a function as a graph, which reads the models' weights at every call."""
     if not IS_JAX:
         # Autograph has nothing to convert here, and took most of the start-up time.
@@ -140,4 +140,3 @@ def on_host(function: Callable, ids: Tensor, num_flags: int) -> Tensor:
         shape = jax.ShapeDtypeStruct((*ids.shape, num_flags), bool)
         return jax.pure_callback(lambda x: function(np.asarray(x)), shape, ids)
     return tf.ensure_shape(tf.numpy_function(function, [ids], tf.bool), [None, None, num_flags])
-

@@ -16,7 +16,7 @@ import numpy as np
 
 NOT_NEEDED = ("tensorflow", "tensorflow_text", "tensorflow_datasets", "google", "grpc")
 LINES = ["A man sleeps in the house.", "The woman sees the dog.", "A dog eats.", "The red house."]
-LINES += ["", "The dog sees the man in the red house.", "A woman.", "big", "The house is big, a dog"]
+LINES += ["", "The dog sees the man in the red house.", "A woman.", "big", "The house is big."]
 SHORT = dict(extra_length=4)
 BEAM = SHORT | dict(return_beams=True)
 # name -> decoding settings, number of models, whether outputs have beginnings
@@ -27,7 +27,7 @@ CASES = {
     "ensemble": (BEAM | dict(beam_size=2), 2, False),
 }
 SAMPLES = BEAM | dict(samples=3, top_k=20, top_p=0.9, seed=2**40 + 1)
-FORBIDDEN = "e"
+FORBIDDEN = "u"
 
 
 def translator(run, settings, models=1, forbidden=()):
@@ -72,7 +72,8 @@ def check_samples(run):
     samples = search(model.engine, parts)
     assert search(model.engine, parts) == samples
     moved = search(model.engine, parts[::-1])[::-1]
-    assert [[ids for ids, _ in row] for row in moved] == [[ids for ids, _ in row] for row in samples]
+    for ours, theirs in zip(moved, samples, strict=True):
+        assert [ids for ids, _ in ours] == [ids for ids, _ in theirs]
     for part in parts:
         part.number += 100
     assert search(model.engine, parts) != samples
@@ -97,7 +98,7 @@ def check_tensors():
     expected = np.take_along_axis(x, places[..., None].repeat(5, axis=-1), axis=2)
     np.testing.assert_allclose(gather(x, places, 0, 2), expected, rtol=1e-6)
     expected = np.take_along_axis(x, places[:, :1, None], axis=3)[:, 0]
-    np.testing.assert_allclose(gather(x[:, 0], places[:, 0], 2, 1), expected[:, :, :], rtol=1e-6)
+    np.testing.assert_allclose(gather(x[:, 0], places[:, 0], 2, 1), expected, rtol=1e-6)
     flags = jax.jit(lambda ids: tensors.on_host(lambda x: x[..., None] > [1, 2], ids, 2))
     np.testing.assert_array_equal(flags(places[0]), places[0][..., None] > [1, 2])
 
