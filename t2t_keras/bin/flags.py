@@ -115,7 +115,7 @@ def _run_and_catch(
         backend = os.environ.get("KERAS_BACKEND", "tensorflow")
         return 2, (
             f"needs {error.name}, which is not installed (KERAS_BACKEND={backend}). Install it; "
-            f"or, to train and average without TensorFlow, install jax and set KERAS_BACKEND=jax."
+            f"or, to train and translate without TensorFlow, install jax and set KERAS_BACKEND=jax."
         )
 
 

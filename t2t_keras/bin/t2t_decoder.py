@@ -124,7 +124,7 @@ def run(flags: Flags) -> None:
     phrases = forbidden_phrases(flags)
     if not flags.decode_interactive:
         stored.share_cores(config)
-    # Imports TensorFlow, which takes seconds, after all checks that do not need it.
+    # Imports Keras, which takes seconds, after all checks that do not need it.
     from t2t_keras.decoding.file_job import score_file, translate_interactively
     from t2t_keras.decoding.translator import Translator
 

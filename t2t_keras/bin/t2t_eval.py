@@ -5,7 +5,7 @@ t2t-eval --output_dir=runs/base --eval_use_test_set --min_steps=50000
 
 Computes loss, perplexity, accuracy, and BLEU (or the problem's own score) on the dev or test set.
 Writes TensorBoard's curves and results.jsonl to eval_dev/ or eval_test/ in the run. Checkpoints
-that are in results.jsonl are not scored again. With KERAS_BACKEND=jax, give --noeval_bleu.
+that are in results.jsonl are not scored again.
 """
 
 from t2t_keras.bin.flags import (

@@ -145,8 +145,8 @@ class Translator:
 
         Raises:
           UserError: there is no run or no checkpoint, it cannot be read, a setting is wrong, the
-            runs have different vocabularies, Keras does not run on TensorFlow, or the engine does
-            not support the request.
+            runs have different vocabularies, or Keras's backend or the engine does not support the
+            request.
         """
         checkpoint_path = expand_path(checkpoint_path) if checkpoint_path else None
         stored = ENGINES[engine](expand_path(output_dir), checkpoint_path)

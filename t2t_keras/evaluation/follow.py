@@ -96,8 +96,8 @@ def evaluate_all(
     the number of GPUs; None = all visible ones, 0 = the CPU.
 
     Raises:
-      UserError: there is no checkpoint, the problem has no such split, this backend cannot
-        translate, another process evaluates the same split, or a file cannot be written.
+      UserError: there is no checkpoint, the problem has no such split, another process
+        evaluates the same split, or a file cannot be written.
     """
     backend.check_backend()
     directory = Path(output_dir) / f"eval_{split}"

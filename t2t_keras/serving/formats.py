@@ -44,6 +44,17 @@ class ExportFormat(abc.ABC):
         """
 
 
+def check_backend() -> None:
+    """Raises `UserError` unless Keras's backend is TensorFlow, which all exports need."""
+    import keras
+
+    if (backend := keras.config.backend()) != "tensorflow":
+        raise UserError(
+            f"Exports need TensorFlow, got KERAS_BACKEND={backend}. Leave it unset.",
+            code="other_backend",
+        )
+
+
 def check_format(name: str, export_dir: str | Path, dtype: str) -> None:
     """Raises `UserError` if the folder exists, or the format does not support the dtype."""
     check_dtype(name, dtype)
@@ -77,9 +88,10 @@ def write_format(
 
     Raises:
       UserError: the folder exists, a package is missing, the disk is full, or the format does not
-        support the dtype, the model or a setting.
+        support the dtype, the model or a setting; or the backend is not TensorFlow.
     """
     check_format(name, export_dir, dtype)
+    check_backend()
     export_format, export_dir = EXPORT_FORMATS[name](), Path(export_dir)
     try:
         export_dir.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from t2t_keras.decoding.keras_engine import Ensemble
 from t2t_keras.decoding.search import Hypotheses
 from t2t_keras.decoding.translator import Translator
 from t2t_keras.errors import UserError
-from t2t_keras.serving.formats import check_dtype
+from t2t_keras.serving.formats import check_backend, check_dtype
 from t2t_keras.special_ids import EOS_ID, PADDING_ID
 from t2t_keras.text.files import INVISIBLE
 
@@ -52,8 +52,9 @@ def export_settings(translator: Translator, dtype: str) -> DecodeConfig:
     """Returns a translator's decoding settings, without a placeholder check that its problem set.
 
     Raises:
-      UserError: exports do not support a setting, or this dtype of the weights.
+      UserError: exports do not support a setting, this dtype of the weights, or this backend.
     """
+    check_backend()
     check_dtype("saved_model", dtype)
     config, default = translator.config, DecodeConfig()
     if translator.problem.decoding_defaults.get("check_placeholders"):
