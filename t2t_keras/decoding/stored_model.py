@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from t2t_keras.decoding.config import DecodeConfig
 from t2t_keras.decoding.engine import KERAS, Engine
+from t2t_keras.errors import UserError
 from t2t_keras.registry import ENGINES
 from t2t_keras.training.checkpoint_files import checkpoint_at, identity
 from t2t_keras.training.run_config import RunConfig
@@ -157,9 +158,13 @@ def unloaded_engine(
     Raises:
       UserError: see `Translator.from_run`.
     """
-    from t2t_keras.training.backends.base import check_backend
+    import keras
 
-    check_backend()
+    if (backend := keras.config.backend()) not in ("tensorflow", "jax"):
+        raise UserError(
+            f"Translating needs TensorFlow or JAX, got KERAS_BACKEND={backend}. Leave it unset.",
+            code="other_backend",
+        )
     from t2t_keras.decoding.keras_engine import KerasEngine
     from t2t_keras.training.checkpoints import load_ensemble_model
 

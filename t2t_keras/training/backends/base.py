@@ -169,10 +169,10 @@ class Devices:
 
 
 def check_backend() -> None:
-    """Raises `UserError` unless Keras's backend can train and translate."""
+    """Raises `UserError` unless Keras's backend can train."""
     if keras.backend.backend() not in _SUPPORTED_BACKENDS:
         raise UserError(
-            f"Expected one of Keras's backends {' and '.join(_SUPPORTED_BACKENDS)}, got "
+            f"Training needs one of Keras's backends {' and '.join(_SUPPORTED_BACKENDS)}, got "
             f"KERAS_BACKEND={keras.backend.backend()}. Set KERAS_BACKEND to one of them.",
             code="other_backend",
         )
