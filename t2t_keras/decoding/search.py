@@ -256,17 +256,18 @@ class SearchLoop:
             )
             return index, self._drop_slots(index, self._drop_done(sentences)), results
 
-        shapes = tree.map_structure(lambda x: tensors.free_shape(x, 0), sentences)
+        shape = tensors.free_shape
+        shapes = tree.map_structure(lambda x: shape(x, 0), sentences)
         shapes = shapes._replace(
-            past=tree.map_structure(_any_slots, sentences.past),
-            positions=_any_slots(sentences.positions),
-            state=shapes.state._replace(valid_slots=_any_slots(sentences.state.valid_slots)),
+            past=tree.map_structure(lambda x: shape(x, 0, 2), sentences.past),
+            positions=shape(sentences.positions, 0, 2),
+            state=shapes.state._replace(valid_slots=shape(sentences.state.valid_slots, 0, 2)),
         )
         index, _, results = tensors.loop(
             lambda index, sentences, results: ops.shape(sentences.rows)[0] > 0,
             search_block,
             (start, sentences, results),
-            (start.shape, shapes, tree.map_structure(tensors.free_shape, results)),
+            (start.shape, shapes, tree.map_structure(shape, results)),
         )
         return Hypotheses(results.ids[:, :, :index], results.scores)
 
@@ -406,7 +407,3 @@ def _next_size(count: Tensor, smallest: int) -> Tensor:
     """Returns the first of smallest, 2 · smallest, 4 · smallest ... that is at least `count`."""
     sizes = smallest * 2 ** ops.arange(31 - smallest.bit_length())
     return gather(sizes, ops.searchsorted(sizes, count[None])[0])
-
-
-def _any_slots(x: Tensor) -> Any:
-    return tensors.free_shape(x, 0, 2)

@@ -160,7 +160,7 @@ def unloaded_engine(
     """
     import keras
 
-    if (backend := keras.config.backend()) not in ("tensorflow", "jax"):
+    if (backend := keras.backend.backend()) not in ("tensorflow", "jax"):
         raise UserError(
             f"Translating needs TensorFlow or JAX, got KERAS_BACKEND={backend}. Leave it unset.",
             code="other_backend",

@@ -103,16 +103,9 @@ def softmax(x: Tensor) -> Tensor:
 
 
 def random_bits(seed: int, numbers: Tensor, index: Tensor, count: int) -> Tensor:
-    """Returns random integers that depend on seed, number and index alone.
+    """Returns integers int32 [B, count] that depend only on seed, numbers [B] and index [].
 
-    Args:
-      seed: an integer of 64 bits.
-      numbers: int32 [B].
-      index: int32 [].
-      count: how many integers to draw for a number.
-
-    Returns:
-      int32 [B, count], of which TensorFlow and JAX draw different ones.
+    TensorFlow and JAX draw different ones.
     """
 
     def draw_with_jax(number: Tensor) -> Tensor:

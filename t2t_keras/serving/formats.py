@@ -48,7 +48,7 @@ def check_backend() -> None:
     """Raises `UserError` unless Keras's backend is TensorFlow, which all exports need."""
     import keras
 
-    if (backend := keras.config.backend()) != "tensorflow":
+    if (backend := keras.backend.backend()) != "tensorflow":
         raise UserError(
             f"Exports need TensorFlow, got KERAS_BACKEND={backend}. Leave it unset.",
             code="other_backend",

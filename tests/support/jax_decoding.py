@@ -23,8 +23,8 @@ BEAM = SHORT | dict(return_beams=True)
 CASES = {
     "greedy": (SHORT | dict(beam_size=1), 1, False),
     "beam": (BEAM, 1, False),
-    "constraints": (BEAM | dict(coverage_penalty=0.3, min_length=5), 1, True),
     "ensemble": (BEAM | dict(beam_size=2), 2, False),
+    "constraints": (BEAM | dict(coverage_penalty=0.3, min_length=5), 1, True),
 }
 SAMPLES = BEAM | dict(samples=3, top_k=20, top_p=0.9, seed=2**40 + 1)
 FORBIDDEN = "u"
@@ -48,7 +48,7 @@ def search(engine, parts):
 
 
 def outputs_of(run):
-    """Returns the outputs of all cases, and the scores of the first as other outputs."""
+    """Returns the outputs of all cases, and what the last case's engine says of one of them."""
     actual = {}
     for name, (settings, models, begins) in CASES.items():
         model = translator(run, settings, models, [FORBIDDEN] if begins else ())
@@ -57,10 +57,11 @@ def outputs_of(run):
         actual[name] = search(model.engine, parts)
     sources = [part.ids for part in parts]
     targets = [np.array(outputs[0][0], np.int32) for outputs in actual["beam"]]
-    # With the coverage penalty.
     actual["scores"] = [score for _, score in sorted(model.engine.scores(sources, targets))]
     attention = dict(model.engine.cross_attention(sources, targets))
     actual["attention"] = [attention[number].sum(axis=0).tolist() for number in sorted(attention)]
+    weights = dict(model.engine.attention(sources[:2], targets[:2]))
+    actual["weights"] = [weights[number]["decoder"].ravel().tolist() for number in range(2)]
     actual["next"] = model.engine.next_symbols(sources[0], targets[0][:2], 5)
     return actual
 

@@ -53,7 +53,7 @@ def test_outputs_are_those_of_tensorflow(folder):
     actual = json.loads((folder / "outputs.json").read_text())
     expected = jax_decoding.outputs_of(folder / "run")
     assert actual.pop("next") == expected.pop("next")
-    for name in ("scores", "attention"):
+    for name in ("scores", "attention", "weights"):
         for ours, theirs in zip(actual.pop(name), expected.pop(name), strict=True):
             np.testing.assert_allclose(ours, theirs, atol=1e-4)
     for name, rows in expected.items():

@@ -10,7 +10,9 @@ import tensorflow as tf
 from refusals import refused
 from training_runs import numbers_in
 
+from t2t_keras.decoding.stored_model import unloaded_engine
 from t2t_keras.environment import usable_cores
+from t2t_keras.serving import formats
 from t2t_keras.training.backends import base
 from t2t_keras.training.backends import tensorflow as backend
 from t2t_keras.training.backends.base import Devices, check_backend, make_step, plan_devices
@@ -27,6 +29,8 @@ THREE = Cluster(("a:1", "b:1", "c:1"), index=1)
     [
         ("torch", check_backend, "other_backend", "KERAS_BACKEND=torch"),
         ("torch", plan_devices, "other_backend", "KERAS_BACKEND=torch"),
+        ("torch", lambda: unloaded_engine(None, None), "other_backend", "KERAS_BACKEND=torch"),
+        ("jax", formats.check_backend, "other_backend", "KERAS_BACKEND=jax"),
         ("jax", lambda: plan_devices(2), "no_gpu", "--worker_gpu=2"),
         # JAX cannot be told after it has looked for devices.
         (
