@@ -20,6 +20,7 @@ from t2t_keras.hyperparameters import HParams
 from t2t_keras.io.files import locked_directory
 from t2t_keras.models.transformer import Transformer
 from t2t_keras.serving.signatures import TranslationModule
+from t2t_keras.training.backends.base import Devices
 from t2t_keras.training.backends.cluster import Cluster
 from t2t_keras.training.distributed import Workers
 from t2t_keras.training.run_config import RunConfig, TrainOptions
@@ -182,6 +183,9 @@ def test_auto_is_for_the_devices_and_the_weights_of_the_run(data, tmp_path, monk
         t2t.train(data[0], "auto", data[1], "run", worker_gpu=0, warm_start_from="~/other")
 
 
+DEVICES = Devices(["/cpu:0"], [], 2, fixed_shapes=False)
+
+
 @pytest.mark.parametrize(("index", "expected"), [(0, "scores"), (1, None)])
 def test_the_chief_translates_and_no_other_worker(data, tmp_path, monkeypatch, index, expected):
     @contextlib.contextmanager
@@ -191,7 +195,7 @@ def test_the_chief_translates_and_no_other_worker(data, tmp_path, monkeypatch, i
         yield workers
 
     monkeypatch.setattr(experiment, "workers_of_run", workers_of_run)
-    monkeypatch.setattr(experiment.backend, "plan_devices", lambda *_: None)
+    monkeypatch.setattr(experiment.backend, "plan_devices", lambda *_: DEVICES)
     monkeypatch.setattr(experiment.backend, "make_step", lambda *_: types.SimpleNamespace(model=0))
     monkeypatch.setattr(follow, "model_scorer", lambda *_: "scores")
     monkeypatch.setattr(experiment.trainer, "train", lambda *arguments: arguments[6])

@@ -21,7 +21,6 @@ NOT_NEEDED = {"tensorflow", "tensorflow_text", "tensorflow_datasets", "google", 
 NOT_NEEDED |= {"sacrebleu", "sacremoses", "defusedxml", "tabulate", "urllib3", "matplotlib"}
 SIZE = "num_layers=1,d_model=16,d_ff=32,num_heads=2,warmup_steps=10"
 PLAIN = "dropout=0,clip_norm=1.0,max_length=12,batch_tokens=300,microbatch_tokens=128"
-PLAIN += ",adam_epsilon=1e-5"
 EVERY_OPTION = "pre_norm=true,self_attention_radius=2,positions=learned,max_positions=4"
 EVERY_OPTION += ",feed_forward=parameter_attention,parameter_attention_heads=2"
 EVERY_OPTION += ",attention_bias=true,softmax_bias=true,source_bias=true,embedding_norm=true"
