@@ -290,7 +290,7 @@ class Translator:
             return hypotheses
 
         lengths = {number: len(part.ids) for number, part in enumerate(parts)}
-        batches = batches_by_length(lengths, engine.config, engine.batches_at_once)
+        batches = batches_by_length(lengths, self.config, engine.batches_at_once)
         for batch, results in parallel_batches(search, batches, engine.batches_at_once):
             for number, hypotheses in zip(batch, results, strict=True):
                 parts[number].hypotheses = hypotheses

@@ -69,7 +69,7 @@ def test_a_dry_run_counts_memory_and_trains_nothing(run_dir, capsys):
     files = sorted(run_dir.iterdir())
     train(f"--output_dir={run_dir}", "--hparams=microbatch_tokens=auto", "--dry_run")
     out = capsys.readouterr().out
-    pairs, length = map(int, re.search(r"(\d+) pairs of (\d+) tokens", out).groups())
+    pairs, length = map(int, re.search(r"(\d+) rows of (\d+) tokens", out).groups())
     assert length == 11
     assert pairs * length >= 300 - length
     for name in ("weights", "optimizer", "activations", "logits", "at most"):

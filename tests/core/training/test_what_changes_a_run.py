@@ -29,7 +29,7 @@ TINY |= dict(dropout=1e-9, attention_dropout=1e-9, relu_dropout=1e-9)
 ORDER = "examples parts shapes first_weights loss moments weights steps".split()
 # Another value of each hyperparameter, by what differs first.
 CHANGES = {
-    "examples": dict(batch_tokens=40, max_length=8),
+    "examples": dict(batch_tokens=40, max_length=8, batching="rows"),
     "parts": dict(microbatch_tokens=30),
     "shapes": dict(num_layers=2, d_model=6, d_ff=5, num_heads=1, d_k=3, d_v=3, pre_norm=True)
     | dict(num_encoder_layers=2, num_decoder_layers=2)
