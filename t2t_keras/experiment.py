@@ -245,9 +245,14 @@ def recommended_hparams(
                 f"--hparams_set={AUTO} copies the run's hyperparameters.",
                 code="no_run",
             )
-        # Do not inherit fine-tuning settings.
+        # Do not inherit fine-tuning settings, nor the batching of other devices.
         hparams = dataclasses.replace(
-            RunConfig.load(folder).hparams, trainable=(), lora_rank=0, lora_alpha=0.0, ema_decay=0.0
+            RunConfig.load(folder).hparams,
+            trainable=(),
+            lora_rank=0,
+            lora_alpha=0.0,
+            ema_decay=0.0,
+            batching="auto",
         )
     elif problem.hparams_set:
         return hyperparameters.hparams(problem.hparams_set, changes)

@@ -144,6 +144,7 @@ class JaxStep(Step):
         self, inputs: list[tuple[Any, ...]], is_new_shape: bool
     ) -> tuple[dict[str, list[jax.Array]], dict[str, jax.Array]]:
         """Computes a step of one microbatch; returns the updated values and the step's numbers."""
+        self._totals = None  # Its memory may be needed: this shape may have fitted without it.
         values = self._variable_values()
         # A device may report missing memory only when it runs the computation, when the old values
         # are gone. Shapes that fitted once most likely fit again.
@@ -188,7 +189,9 @@ class JaxStep(Step):
 
     def request(self, **requests: bool) -> None:
         """See `Step`."""
-        self._requests[:] = [bool(requests[name]) for name in REQUESTS]
+        # A new array, since a running step may still read the old one.
+        values = [bool(requests[name]) for name in REQUESTS]
+        self._requests = np.full_like(self._requests, values)
 
     def _joined(self, microbatch: Sequence[Batch | RemoteBatch]) -> dict[str, Any]:
         """Returns the model's inputs, the rows of all replicas one below the other."""
