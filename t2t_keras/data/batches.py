@@ -20,9 +20,9 @@ from t2t_keras.errors import UserError
 
 # A row is full if this many further pairs, besides the first that does not fit, do not fit either.
 _LOOK_AHEAD = 50
-# Rows for which there is room in an epoch's last batch, relative to the rows of epoch 0.
+# Rows that fit into the batches of an epoch, relative to the rows of epoch 0.
 _SPARE_ROWS = 1.005
-# Longer rows than this are not made for better filling, as attention costs n².
+# Rows are not lengthened beyond this to fill them better, as attention costs n².
 _MAX_FILLED_LENGTH = 256
 
 
@@ -34,7 +34,8 @@ class TokenBatchSampler:
 
     - "length" (section 5.1): they are sorted by the length of the longer side, and cut where the
       next pair would exceed `batch_tokens` on either side; the batches are shuffled.
-    - "rows": they fill rows of several pairs in random order, and a batch is a number of rows.
+    - "rows": in random order, they are packed into rows of several pairs; a batch is a number of
+      rows.
 
     Args:
       lengths: [examples, 2], tokens of source and target; EOS counts, padding does not.
@@ -174,14 +175,14 @@ class TokenBatchSampler:
         A microbatch is a whole step if it fits, else the steps are divided evenly.
 
         Args:
-          microbatch_tokens: maximum positions of a replica's microbatch on either side; it has
-            one row at least.
+          microbatch_tokens: maximum positions of a replica's microbatch on either side; at least
+            one row is computed.
           replicas: number of replicas.
           packs_rows: see `Replicas`.
           expansion: factor by which augmentation increases the number of rows.
         """
         length = self.row_length if packs_rows else self.max_side
-        # Batches that were cut by rows fill the same rows if no pair moves forward.
+        # Batches that were cut by rows have the same rows again if no pair moves forward.
         look_ahead = 0 if self.by_rows else _LOOK_AHEAD
         rows = Rows(length, 1, look_ahead, None if packs_rows else 1)
         step_rows = math.ceil(expansion * max(self._row_counts(rows)) / replicas)
@@ -197,7 +198,7 @@ class TokenBatchSampler:
         return self.rows(microbatch_tokens, replicas.num_replicas, replicas.packs_rows, expansion)
 
     def token_share(self, rows: "Rows", replicas: int) -> float:
-        """Returns the tokens of epoch 0 as a share of all positions that its steps compute."""
+        """Returns the tokens of epoch 0 as a share of the positions that its steps compute."""
         count = replicas * rows.count
         computed = sum(-(-step_rows // count) for step_rows in self._row_counts(rows))
         tokens = self._lengths[np.concatenate(self.epoch(0))].sum(dtype=np.int64)
@@ -213,7 +214,7 @@ class TokenBatchSampler:
     def divide_by_rows(
         self, lengths: np.ndarray, order: np.ndarray, count: int
     ) -> list[np.ndarray]:
-        """Returns the examples of `count` batches of about equal rows, in the order of the rows.
+        """Divides examples into `count` batches of about equally many rows, in the rows' order.
 
         Args:
           lengths: the lengths of all examples, [examples, 2].
@@ -236,13 +237,13 @@ class TokenBatchSampler:
 
     @functools.cached_property
     def _step_rows(self) -> int:
-        """Number of rows of a batch: `batch_tokens`, or less for a last batch of the same size.
+        """Rows of a batch: as many as `batch_tokens` allows, or fewer so that batches are equal.
 
-        The number of an epoch's rows varies a little.
+        There is some spare room, since the number of rows varies between epochs.
         """
         rows = len(self._filled_rows(self._shuffled(0)[1]))
-        most = self._batch_tokens // self.row_length
-        return min(most, math.ceil(_SPARE_ROWS * rows / math.ceil(rows / most)))
+        max_rows = self._batch_tokens // self.row_length
+        return min(max_rows, math.ceil(_SPARE_ROWS * rows / math.ceil(rows / max_rows)))
 
     def _filled_rows(self, order: np.ndarray) -> list[list[int]]:
         return Rows(self.row_length, 1, _LOOK_AHEAD).pack(self._lengths[order])
@@ -269,8 +270,8 @@ class TokenBatchSampler:
 def _row_length(max_side: int, batch_tokens: int) -> int:
     """Returns the row length for pairs of up to `max_side` tokens a side.
 
-    A power of two that holds the longest pair, and twice if it stays short; changed so that whole
-    rows fill `batch_tokens`.
+    The power of two that holds the longest pair, doubled if it then is at most 256; adjusted so
+    that whole rows fill `batch_tokens`.
     """
     length = 1 << (max_side - 1).bit_length()
     length = min(max(min(2 * length, _MAX_FILLED_LENGTH), length), batch_tokens)
@@ -280,7 +281,7 @@ def _row_length(max_side: int, batch_tokens: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """The shape of all microbatches: rows that hold pairs one behind another, on both sides.
+    """The shape of all microbatches: rows of several pairs, one after another, on both sides.
 
     Attributes:
       length: positions of a row.
@@ -325,7 +326,7 @@ class Rows:
     ) -> Iterator[tuple["Rows", list[list[np.ndarray]]]]:
         """Divides a step's examples; yields each microbatch's shape, and the replicas' rows.
 
-        The shape is this one. Examples that augmentation has made longer than a row get rows of
+        The shape is this one. Examples that augmentation made longer than a row get rows of
         twice the length, and so on.
 
         Args:
@@ -345,7 +346,7 @@ class Rows:
             yield from longer.split(lengths, indices[~fits], replicas)
 
     def batch(self, store: ExampleStore, rows: Sequence[np.ndarray]) -> "Batch":
-        """Reads the examples of a replica's rows; the rows that are missing are padding."""
+        """Reads the examples of a replica's rows; missing rows are padding."""
         ids = np.zeros((2, self.count, self.length), np.int32)
         sentences = np.zeros_like(ids)
         for row, examples in enumerate(rows):
@@ -458,8 +459,8 @@ def replica_batches(
 ) -> Iterator[list[Batch | RemoteBatch]]:
     """Yields, for each microbatch of a step, the batches of all replicas.
 
-    Only the lengths of other workers' examples are read. With `rows`, all microbatches have their
-    shape, instead of up to `microbatch_tokens`.
+    Only the lengths of other workers' examples are read. With `rows`, all microbatches have this
+    shape; without, they have up to `microbatch_tokens`.
     """
     lengths, count = store.lengths, replicas.num_replicas
 

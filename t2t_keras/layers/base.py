@@ -232,9 +232,9 @@ class Layout:
         return ops.pad(x[:, :-1], padding, constant_values=first)
 
     def same_sentence(self, keys):
-        """Returns which keys, in another layout, are of the query's sentence or its translation.
+        """Returns which keys belong to the query's sentence, or to the one with its number.
 
-        Boolean [batch, query length, key length]; None = all of the row.
+        `keys` is the keys' layout. Boolean [batch, query length, key length]; None = all keys.
         """
 
 
@@ -267,10 +267,10 @@ class DenseLayout(Layout):
 
 
 class PackedLayout(DenseLayout):
-    """Rows that hold several sentences, one behind the other (tensor2tensor's "packed").
+    """Rows that hold several sentences, one after another (tensor2tensor's "packed").
 
     Each sentence is computed as if it were alone: its positions begin with 0, and it attends only
-    to itself and, in the decoder, to the source sentence of its own number.
+    to itself and, in the decoder, to the source sentence with the same number.
 
     Args:
       sentences: integers [batch, length]: the number of each token's sentence in its row, from 1,

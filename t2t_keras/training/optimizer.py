@@ -26,8 +26,8 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0, compiled=False)
       logits: float32 [..., V].
       targets: integers [...].
       label_smoothing: epsilon.
-      compiled: whether XLA fuses operations. It is then faster to compute the probabilities again
-        for the gradient than to keep them, and to compare each id than to change one.
+      compiled: whether XLA fuses operations. Then it is faster to recompute the probabilities for
+        the gradient than to store them, and to compare all ids than to scatter into one.
 
     Returns:
       Three float32 [...], per token: the smoothed cross-entropy in nats; and, without gradients,
@@ -44,9 +44,9 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0, compiled=False)
         if compiled:
             normalizer = ops.logsumexp(logits, axis=-1)
         else:
-            kept_probabilities = ops.softmax(logits, axis=-1)
+            stored_probabilities = ops.softmax(logits, axis=-1)
             # The largest probability is never 0; the target's may be.
-            normalizer = max_logits - ops.log(ops.max(kept_probabilities, axis=-1))
+            normalizer = max_logits - ops.log(ops.max(stored_probabilities, axis=-1))
         target_logits = ops.take_along_axis(logits, ids[:, None], axis=-1)[:, 0]
         unsmoothed = normalizer - target_logits
         uniform = normalizer - ops.mean(logits, axis=-1)
@@ -62,7 +62,7 @@ def smoothed_cross_entropy(logits, targets, label_smoothing=0.0, compiled=False)
                 is_target = ops.equal(ops.arange(vocab_size), ids[:, None])
                 goal = ops.where(is_target, 1 - label_smoothing + smoothing, smoothing)
                 return (probabilities - goal) * upstream_loss[:, None]
-            gradients = (kept_probabilities - smoothing) * upstream_loss[:, None]
+            gradients = (stored_probabilities - smoothing) * upstream_loss[:, None]
             excess = ops.exp(-unsmoothed) - smoothing - (1 - label_smoothing)
             return ops.scatter_update(gradients, positions, excess * upstream_loss)
 
