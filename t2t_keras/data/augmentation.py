@@ -137,7 +137,7 @@ class AugmentedSteps:
 
     Augmentation changes the lengths of pairs: a third of a planned batch would be padding. So
     several planned steps are augmented together, and divided again into batches of about equal
-    tokens, in random order: sorted by length, or by rows (see `TokenBatchSampler`).
+    tokens, by length or by rows (see `TokenBatchSampler`), in random order.
 
     Args:
       store: the examples as they are stored.

@@ -83,7 +83,7 @@ class KerasEngine(Engine):
             models if isinstance(models, Sequence) else [models],
             with_coverage=config.coverage_penalty > 0,
         )
-        if tensors.IS_JAX:  # It compiles all, so that there should be few shapes.
+        if tensors.IS_JAX:  # JAX compiles for each shape, so there should be few shapes.
             config = dataclasses.replace(config, xla=True)
         sequences = forbidden_sequences(forbidden, tokenizer)
         boundaries = word_boundaries(tokenizer) if sequences else ()
@@ -240,7 +240,7 @@ def share_cores(config: DecodeConfig) -> None:
 class Search:
     """Searches for outputs of source ids with one compiled function, `graph`.
 
-    On TensorFlow it has all shapes, and a graph can call it, too.
+    On TensorFlow one graph serves all shapes, and other graphs can call it, too.
     """
 
     def __init__(self, ensemble: "Ensemble", config: DecodeConfig, constraints: Constraints):

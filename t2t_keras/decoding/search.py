@@ -156,7 +156,9 @@ class Hypotheses(NamedTuple):
     If there are fewer than N, the missing ones have scores of -inf and only padding as ids.
     """
 
-    ids: Tensor  # int32 [B, N, L], with the end of sentence, then padding; L = number of steps
+    # int32 [B, N, L], with the end of sentence, then padding; L = number of steps, or on JAX the
+    # maximum output length.
+    ids: Tensor
     scores: Tensor  # float32 [B, N], log-probability / length penalty - coverage penalty
 
 
@@ -217,8 +219,8 @@ class SearchLoop:
       attention_window: number of earlier positions that a step attends to; 0 = all.
       xla: whether to compile blocks with XLA: once for each number of sentences, length of the
         source, and doubling of the longest output or of the number of slots.
-      max_length: maximum output length of any sentence, which fixes the shapes of all blocks, as
-        JAX needs it: there are slots for all positions, and nothing is dropped; 0 = any.
+      max_length: maximum output length of any sentence, if all blocks must have the same shapes, as
+        on JAX: there are slots for all positions, and nothing is dropped; 0 = shapes may change.
     """
 
     step: Step

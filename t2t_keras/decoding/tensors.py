@@ -18,7 +18,7 @@ else:
     import tensorflow as tf
 
 Tensor = Any  # a tensor of Keras's backend
-# Of an argument: its shape, where None = any length, and its type.
+# Shape and type of an argument; None = any length.
 Signature = tuple[tuple[int | None, ...], str]
 
 # TensorFlow's default generator differs under XLA and between devices.
@@ -42,7 +42,7 @@ def compiled(
             return function(*arguments)
 
     def call(*arguments: Any) -> Any:
-        # Every device has all weights while a run trains on several; one of them computes.
+        # While a run trains on several devices, each has all weights; the first one searches.
         values = [variable.value.addressable_data(0) for variable in variables]
         types = [dtype for _, dtype in signatures]
         return stateless(values, *map(np.asarray, arguments, types))
@@ -51,7 +51,7 @@ def compiled(
 
 
 def compiled_with_xla(function: Callable) -> Callable:
-    """Returns a part of a graph that XLA compiles for each shape, as all of it on JAX."""
+    """Returns a function that XLA compiles for each shape; JAX compiles the whole search."""
     return function if IS_JAX else tf.function(function, jit_compile=True, autograph=False)
 
 
@@ -82,7 +82,7 @@ def loop(has_work: Callable, body: Callable, state: tuple, shapes: tuple) -> tup
 
 
 def gather(x: Tensor, indices: Tensor, axis: int = 0, batch_dims: int = 0) -> Tensor:
-    """Returns the entries of x at `indices` of an axis, which the first axes may share."""
+    """Gathers entries of x along an axis; x and `indices` share the first `batch_dims` axes."""
     axis = max(axis, batch_dims)
     if not IS_JAX:
         return tf.gather(x, indices, axis=axis, batch_dims=batch_dims)
@@ -93,19 +93,19 @@ def gather(x: Tensor, indices: Tensor, axis: int = 0, batch_dims: int = 0) -> Te
 
 
 def exclusive_cumsum(x: Tensor, axis: int) -> Tensor:
-    """Returns the sum of the entries before each, along an axis."""
+    """Returns, for each entry, the sum of the entries before it along an axis."""
     return jnp.cumsum(x, axis) - x if IS_JAX else tf.cumsum(x, axis=axis, exclusive=True)
 
 
 def softmax(x: Tensor) -> Tensor:
-    """Returns the softmax over the last axis, of which Keras's warns if it has one entry."""
+    """Returns the softmax over the last axis; Keras's warns if that has only one entry."""
     return jax.nn.softmax(x) if IS_JAX else tf.nn.softmax(x)
 
 
 def random_bits(seed: int, numbers: Tensor, index: Tensor, count: int) -> Tensor:
     """Returns integers int32 [B, count] that depend only on seed, numbers [B] and index [].
 
-    TensorFlow and JAX draw different ones.
+    TensorFlow and JAX draw different integers.
     """
 
     def draw_with_jax(number: Tensor) -> Tensor:
@@ -128,7 +128,7 @@ def random_bits(seed: int, numbers: Tensor, index: Tensor, count: int) -> Tensor
 
 
 def on_host(function: Callable, ids: Tensor, num_flags: int) -> Tensor:
-    """Returns `function` of an array of ids [B, S], which Python computes: bool [B, S, flags]."""
+    """Returns what a Python function computes from ids [B, S] on the host: bool [B, S, flags]."""
     if IS_JAX:
         shape = jax.ShapeDtypeStruct((*ids.shape, num_flags), bool)
         return jax.pure_callback(lambda x: function(np.asarray(x)), shape, ids)

@@ -163,8 +163,8 @@ def workers_of_run(options: TrainOptions, worker_gpu: int | None = None) -> Iter
     """Connects this process to the other workers; an error in one ends all.
 
     Raises:
-      UserError: the environment is invalid, the backend trains on one machine only, or another
-        worker is lost, does not start or has an error.
+      UserError: the environment is invalid, or another worker is lost, does not start or has an
+        error.
     """
     cluster = cluster_from_environment()
     if cluster is None:
@@ -179,7 +179,7 @@ def workers_of_run(options: TrainOptions, worker_gpu: int | None = None) -> Iter
         workers.gather("")
     except BaseException as error:
         if keras.backend.backend() == "jax":
-            # JAX itself ends all others when one is lost.
+            # When one worker is lost, JAX itself ends all others.
             raise _jax_error(error, cluster) from error
         worker_error = lost_worker_error(error, cluster, options)
         if workers:
@@ -212,9 +212,9 @@ def _jax_error(error: BaseException, cluster: Cluster) -> BaseException:
     """Returns the error to raise for an exception here under JAX."""
     if type(error).__name__ != "JaxRuntimeError":
         return error
-    reason = next(iter(str(error).split("\n")))
+    reason = str(error).partition("\n")[0]
     return UserError(
-        f"{cluster.name(cluster.index)} cannot continue, probably since another worker has ended: "
+        f"{cluster.name(cluster.index)} cannot continue, probably because another worker ended: "
         f"{reason}. The same command on every machine continues from the newest checkpoint.",
         TRY_AGAIN_STATUS,
         code="worker_ended",

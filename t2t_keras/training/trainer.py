@@ -493,7 +493,7 @@ class Prefetcher:
         share = self._sampler.token_share(rows, replicas)
         return (
             f" All microbatches have one shape, {rows.count:,} rows of {rows.length:,} tokens a "
-            f"side; {share:.1%} of what is computed are tokens."
+            f"side; {share:.1%} of the computed positions are tokens."
         )
 
     def at(self, number: int) -> Microbatches:

@@ -164,7 +164,7 @@ class Devices:
 
     @property
     def batching(self) -> str:
-        """The hyperparameter `batching` that suits the devices."""
+        """The value of the hyperparameter `batching` that suits the devices."""
         return "rows" if self.fixed_shapes else "length"
 
 
@@ -190,20 +190,19 @@ def plan_devices(
     `cpu_replicas` see `TrainOptions`.
 
     Raises:
-      UserError: there are no such devices, the CPU cannot be divided, or the backend cannot train,
-        or not with several workers.
+      UserError: there are no such devices, the CPU cannot be divided, or the backend cannot train.
     """
     return _backend_module().plan_devices(worker_gpu, xla, cluster, cpu_replicas)
 
 
 class Exchange(Protocol):
-    """What the workers of a run exchange besides gradients; all call each method together."""
+    """Exchanges values between the workers of a run; all must call a method together."""
 
     def gather(self, line: bytes) -> bytes:
-        """Returns the lines of all workers, one behind the other, each at least once."""
+        """Returns the lines of all workers, concatenated; a line may be repeated."""
 
     def total(self, number: float) -> float:
-        """Returns the sum over all workers' numbers, times the replicas of a worker."""
+        """Returns the sum of all workers' numbers, or a positive multiple of it."""
 
 
 def connect(cluster: Cluster, worker_gpu: int | None, options: TrainOptions) -> Exchange:

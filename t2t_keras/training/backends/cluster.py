@@ -13,7 +13,7 @@ from t2t_keras.errors import TRY_AGAIN_STATUS, UserError
 _TF_CONFIG_EXAMPLE = (
     '{"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker", "index": 0}}'
 )
-# The port of a host's first task under Slurm, as TensorFlow's resolver has it.
+# The port of a host's first task under Slurm, as in TensorFlow's `SlurmClusterResolver`.
 _SLURM_PORT = 8888
 
 

@@ -37,14 +37,15 @@ _memory_errors = functools.partial(
 
 
 class JaxStep(Step):
-    """The step of some devices; see `Step`.
+    """The step on one or several devices; see `Step`.
 
     A step of one microbatch is one compiled function. Otherwise one function adds a microbatch's
-    gradient to the sums of the step, and another updates the weights. All work in place, so that no
-    array of the model's size is copied.
+    gradient to the sums of the step, and another updates the weights. Arrays are updated in place, so
+    that no array of the model's size is copied.
 
-    The rows of a microbatch are dealt out to the devices, each of which has all weights and a share
-    of the optimizer's moments (ZeRO, stage 1: Rajbhandari et al., 2020). XLA adds the exchange.
+    The rows of a microbatch are divided among the devices. Each has all weights and, in one process,
+    a share of the optimizer's moments (ZeRO, stage 1: Rajbhandari et al., 2020). XLA inserts the
+    communication.
 
     Args:
       make_model, hparams, seed: see `Step`.
@@ -61,7 +62,7 @@ class JaxStep(Step):
         super().__init__(make_model, hparams, seed)
         mesh = Mesh(np.array(devices or jax.devices()[:1]), ("replica",))
         self.num_replicas = mesh.size
-        # Each worker has as many devices, those of the first in front.
+        # All workers have the same number of devices, in the order of the workers.
         own = len(mesh.local_devices)
         self.local_replicas = range(jax.process_index() * own, (jax.process_index() + 1) * own)
         # Only several workers exchange requests.
@@ -77,20 +78,20 @@ class JaxStep(Step):
         self._frozen_weights = self.model.non_trainable_weights
         # Gradients and sums of a step's microbatches so far; 0 between two steps, None = no array.
         self._totals: dict[str, Any] | None = None
-        # (Whether the step was whole, a shape) that fitted into memory.
+        # (Whether the step was one microbatch, shape) of computations that fitted into memory.
         self._computed_shapes: set[tuple[bool, tuple[int, ...]]] = set()
         self._compile(mesh)
 
     def _compile(self, mesh: Mesh) -> None:
-        """Makes the compiled functions, which say where each array is."""
+        """Makes the compiled functions, which determine the placement of each array."""
         whole, by_row = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in ((), ("replica",)))
         # An evaluation exchanges the averages with the weights.
         undivided = {id(average) for _, average in weights_and_averages(self.optimizer)}
         values: dict[str, Any] = {name: [whole] * len(x) for name, x in self._variables.items()}
         for i, variable in enumerate(self.optimizer.variables):
-            divides = variable.shape and variable.shape[0] % mesh.size == 0
-            # The chief, which writes checkpoints, needs all of each array.
-            if divides and not mesh.is_multi_process and id(variable) not in undivided:
+            is_divisible = variable.shape and variable.shape[0] % mesh.size == 0
+            # With several processes the chief writes the checkpoints, and needs whole arrays.
+            if is_divisible and not mesh.is_multi_process and id(variable) not in undivided:
                 values["optimizer"][i] = by_row
         self._shardings, self._by_row, self._are_placed = values, by_row, False
         jit, microbatch = jax.jit, (whole, by_row, by_row, whole, whole)
@@ -146,8 +147,8 @@ class JaxStep(Step):
         """Computes a step of one microbatch; returns the updated values and the step's numbers."""
         self._totals = None  # Its memory may be needed: this shape may have fitted without it.
         values = self._variable_values()
-        # A device may report missing memory only when it runs the computation, when the old values
-        # are gone. Shapes that fitted once most likely fit again.
+        # A device may run out of memory during the computation, when the old values are already
+        # overwritten. A shape that fitted once most likely fits again.
         saved = jax.tree.map(np.array, values) if is_new_shape else None
         try:
             with _memory_errors():
@@ -194,14 +195,14 @@ class JaxStep(Step):
         self._requests = np.full_like(self._requests, values)
 
     def _joined(self, microbatch: Sequence[Batch | RemoteBatch]) -> dict[str, Any]:
-        """Returns the model's inputs, the rows of all replicas one below the other."""
+        """Returns the model's inputs, with the rows of all replicas, one after another."""
         parts = [batch.inputs() for batch in microbatch if isinstance(batch, Batch)]
         return {
             name: self._of_rows(np.concatenate([part[name] for part in parts])) for name in parts[0]
         }
 
     def _of_rows(self, local_rows: np.ndarray) -> Any:
-        """Returns an array of all workers' rows."""
+        """Returns an array of all workers' rows; the argument has this worker's."""
         if jax.process_count() == 1:
             return local_rows
         return jax.make_array_from_process_local_data(self._by_row, local_rows)
