@@ -351,9 +351,9 @@ class HParams(ModelConfig):
     )
     batching: str = setting(
         "auto",
-        "pairs of a step: length = of similar length (section 5.1); rows = of any length, packed into "
-        "rows of several pairs; auto = rows where each shape is compiled (JAX, --xla), else length; "
-        "a run keeps its choice",
+        "pairs of a step: length = of similar length (section 5.1); rows = any, packed in rows of "
+        "several pairs; auto = rows where each shape is compiled (JAX, --xla), else length; a run "
+        "keeps its choice",
         choices=("auto", "length", "rows"),
     )
     microbatch_tokens: int = setting(

@@ -1,4 +1,4 @@
-"""Token batches, of pairs of similar length (section 5.1) or by rows, from (seed, epoch) alone.
+"""Token batches, by length (section 5.1) or by rows, as a pure function of (seed, epoch).
 
 A step's examples do not depend on replicas or microbatches, so the number of steps done is all
 that a run needs to continue.

@@ -1,4 +1,4 @@
-"""What the search needs beyond `keras.ops`, on TensorFlow and on JAX.
+"""Tensor operations of the search beyond `keras.ops`, on TensorFlow and on JAX.
 
 On TensorFlow a search is one graph for all shapes. JAX compiles it for each shape.
 """

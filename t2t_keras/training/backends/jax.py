@@ -40,11 +40,11 @@ class JaxStep(Step):
     """The step on one or several devices; see `Step`.
 
     A step of one microbatch is one compiled function. Otherwise one function adds a microbatch's
-    gradient to the sums of the step, and another updates the weights. Arrays are updated in place, so
-    that no array of the model's size is copied.
+    gradient to the sums of the step, and another updates the weights. Arrays are updated in place,
+    so that no array of the model's size is copied.
 
-    The rows of a microbatch are divided among the devices. Each has all weights and, in one process,
-    a share of the optimizer's moments (ZeRO, stage 1: Rajbhandari et al., 2020). XLA inserts the
+    The rows of a microbatch are divided among the devices. Each has all weights; in one process, it
+    has a share of the optimizer's moments (ZeRO, stage 1: Rajbhandari et al., 2020). XLA adds the
     communication.
 
     Args:
