@@ -2,7 +2,6 @@
 
 import functools
 
-import jax
 import keras
 import numpy as np
 import pytest
@@ -31,14 +30,6 @@ THREE = Cluster(("a:1", "b:1", "c:1"), index=1)
         ("torch", plan_devices, "other_backend", "KERAS_BACKEND=torch"),
         ("torch", lambda: unloaded_engine(None, None), "other_backend", "KERAS_BACKEND=torch"),
         ("jax", formats.check_backend, "other_backend", "KERAS_BACKEND=jax"),
-        ("jax", lambda: plan_devices(2), "no_gpu", "--worker_gpu=2"),
-        # JAX cannot be told after it has looked for devices.
-        (
-            "jax",
-            lambda: (jax.devices(), plan_devices(cpu_replicas=2)),
-            "already_computing",
-            "--cpu_replicas=2",
-        ),
         ("tensorflow", lambda: plan_devices(99), "no_gpu", "--worker_gpu=99"),
         (
             "tensorflow",
