@@ -93,7 +93,7 @@ class _Process(subprocess.Popen):
     def figures(self, size: workload.Size, lengths: np.ndarray) -> dict[str, Any]:
         """Returns the figures of the first pass and of the last ones."""
         first, passes = self.passes[0], self.passes[-_ROUNDS.value :]
-        times = [each["ends"][-1] - each["start"] for each in passes]
+        times = [timed["ends"][-1] - timed["start"] for timed in passes]
         sides = [[getattr(batch, side) for batch in self.batches] for side in SIDES]
         counts = [sum(int(np.count_nonzero(ids)) for ids in side) for side in sides]
         positions = sum(ids.size for side in sides for ids in side)

@@ -4,8 +4,7 @@
         [--steps=10300]
 
 Prints seconds and the loss on the dev set over time, also as JSON, to OUTPUT_DIR.json; the mean of
-the last five checkpoints is in OUTPUT_DIR.mean. BLEU needs TensorFlow: the last line shows the
-command that measures it on another machine.
+the last five checkpoints is in OUTPUT_DIR.mean. The last line shows the command that measures BLEU.
 """
 
 import json
@@ -59,7 +58,7 @@ def main(_) -> None:
     print(f"\n{seconds:.0f} s\n\n| steps | seconds of training | loss on dev |\n|---|---|---|")
     for row in evaluations:
         print("| {step:,} | {training_seconds:.0f} | {loss:.4f} |".format(**row))
-    print(f"\nWith TensorFlow: t2t-compare --runs={run}.mean --source=DEV.en --reference=DEV.de")
+    print(f"\nBLEU: t2t-compare --runs={run}.mean --source=DEV.en --reference=DEV.de")
 
 
 def _run(name: str, **values: Any) -> None:
