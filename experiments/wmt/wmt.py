@@ -36,14 +36,11 @@ TRAININGS = (
 
 
 def commands(training: Training) -> str:
-    """Returns the commands of a training on one GPU, from the archives to the score.
-
-    Several GPUs need TensorFlow, as JAX uses one device.
-    """
+    """Returns the commands of a training on one GPU, from the archives to the score."""
     run = f"runs/{training.hparams_set.removeprefix('transformer_')}"
     return f"""\
 backend=jax gpus=1 seconds={seconds_between_checkpoints(training, 1)}
-# For several GPUs: backend=tensorflow, with gpus and seconds from their line of the table.
+# For several GPUs: gpus and seconds from their line of the table.
 t2t-datagen --problem={training.problem} --tmp_dir=archives --data_dir=data
 KERAS_BACKEND=$backend t2t-trainer --problem={training.problem} --data_dir=data \\
     --output_dir={run} --hparams_set={training.hparams_set} \\
