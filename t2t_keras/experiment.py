@@ -111,11 +111,13 @@ def train(
         options["warm_start_from"] = expand_path(options["warm_start_from"])
     problem = make_problem(problem) if isinstance(problem, str) else problem
     if hparams == AUTO and not RunConfig.exists(output_dir):
-        generated, warm_start = (
-            open_generated(problem, data_dir),
+        generated = open_generated(problem, data_dir)
+        hparams = recommended_hparams(
+            generated,
+            worker_gpu,
             options.get("warm_start_from", ""),
+            cpu_replicas=options.get("cpu_replicas", 1),
         )
-        hparams = recommended_hparams(generated, worker_gpu, warm_start)
     elif hparams == AUTO:
         hparams = RunConfig.load(output_dir).hparams
     elif isinstance(hparams, str):
@@ -218,6 +220,7 @@ def recommended_hparams(
     worker_gpu: int | None = None,
     warm_start_from: str = "",
     devices: backend.Devices | None = None,
+    cpu_replicas: int = 1,
 ) -> HParams:
     """Returns the hyperparameters that suit a problem's data and this machine.
 
@@ -231,6 +234,7 @@ def recommended_hparams(
       warm_start_from: run or checkpoint whose weights training starts from, and whose
         hyperparameters it keeps; "" = none.
       devices: the devices for `worker_gpu`, if already planned.
+      cpu_replicas: see `TrainOptions`.
     """
     examples, problem = generated.open_examples("train"), generated.problem
     _, cpu_set, gpu_set, epochs = next(row for row in _RECOMMENDED_SETS if len(examples) <= row[0])
@@ -257,7 +261,7 @@ def recommended_hparams(
     elif problem.hparams_set:
         return hyperparameters.hparams(problem.hparams_set, changes)
     else:
-        devices = devices or backend.plan_devices(worker_gpu)
+        devices = devices or backend.plan_devices(worker_gpu, cpu_replicas=cpu_replicas)
         hparams = hyperparameters.hparams(gpu_set if devices.gpus else cpu_set, changes)
     limits = hparams.batch_tokens, hparams.max_length
     batches = len(TokenBatchSampler(examples.lengths, *limits, seed=0).epoch(0))

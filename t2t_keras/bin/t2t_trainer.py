@@ -73,7 +73,12 @@ def run(flags: Flags) -> int:
         if flags.generate_data:
             _generate_missing_data(problem, data_dir, flags.tmp_dir)
         generated = open_generated(problem, data_dir)
-        hparams = recommended_hparams(generated, flags.worker_gpu, flags.warm_start_from)
+        hparams = recommended_hparams(
+            generated,
+            flags.worker_gpu,
+            flags.warm_start_from,
+            cpu_replicas=options.cpu_replicas,
+        )
         print(f"--hparams_set=auto: {hparams.set_name}, {hparams.train_steps:,} steps.")
         return hparams
 

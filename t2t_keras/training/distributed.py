@@ -180,7 +180,7 @@ def workers_of_run(options: TrainOptions, worker_gpu: int | None = None) -> Iter
     except BaseException as error:
         if keras.backend.backend() == "jax":
             # When one worker is lost, JAX itself ends all others.
-            raise _jax_error(error, cluster) from error
+            raise _jax_error(error, cluster) from None
         worker_error = lost_worker_error(error, cluster, options)
         if workers:
             _report(f"{str(worker_error)[:_MAX_REPORT]} [exit status {worker_error.exit_status}]")

@@ -1,13 +1,14 @@
 """The microbatch: the tokens that a replica processes at once, a whole step or a part that fits."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from t2t_keras.data.augmentation import OnlineAugmentation
 from t2t_keras.data.batches import TokenBatchSampler
-from t2t_keras.data.dataset import Generated, open_generated
+from t2t_keras.data.dataset import ExampleStore, Generated, open_generated
 from t2t_keras.environment import free_memory
 from t2t_keras.errors import TRY_AGAIN_STATUS, UserError
 from t2t_keras.hyperparameters import HParams
@@ -18,6 +19,9 @@ from t2t_keras.training.cost import hardware_name
 from t2t_keras.training.distributed import Workers
 from t2t_keras.training.memory import FLOAT32, step_memory
 from t2t_keras.training.run_config import RunConfig, TrainOptions
+
+# Tokens that a step of augmented pairs may have, relative to the average.
+_SPARE = 1.03
 
 
 class Microbatch:
@@ -121,9 +125,8 @@ def microbatch_of_run(
     if microbatch.tokens or not may_choose:
         return microbatch
     store, minimum = generated.open_examples("train"), hparams.max_length
-    sampler = _make_sampler(store.lengths, hparams)
-    augmentation = config.augmentation(generated)
-    expansion = augmentation.token_expansion(store) if augmentation else 1.0
+    sampler = training_sampler(store.lengths, config, generated.corpora)
+    expansion = row_expansion(config.augmentation(generated), store)
     shapes = step.fixed_shapes, step.packs_rows
     step_tokens = round(expansion * sampler.max_padded_tokens(step.num_replicas, *shapes))
     tokens, reason = max(step_tokens, minimum), f"a whole step on {hardware_name(gpus)}"
@@ -179,24 +182,23 @@ def dry_run(
     """
     cluster, hparams, problem = cluster_from_environment(), config.hparams, config.problem
     devices = backend.plan_devices(worker_gpu, options.xla, cluster, options.cpu_replicas)
-    fixed_shapes, expansion = devices.fixed_shapes, 1.0
+    fixed_shapes, expansion, corpora = devices.fixed_shapes, 1.0, dict[str, int]()
     if config.data_dir:
         generated = open_generated(problem, config.data_dir)
         config = config.with_data(generated)
         store, vocab_sizes = generated.open_examples("train"), config.vocab_sizes
-        lengths, augmentation = store.lengths, config.augmentation(generated)
-        expansion = augmentation.token_expansion(store) if augmentation else 1.0
+        lengths, corpora = store.lengths, generated.corpora
+        expansion = row_expansion(config.augmentation(generated), store)
     else:
         rows = -(-hparams.batch_tokens // hparams.max_length) * devices.replicas
         lengths = np.full((rows, 2), hparams.max_length, np.int32)
         vocab_sizes = problem.vocab_size, None if problem.shared_vocabulary else problem.vocab_size
-    hparams = config.with_batching(devices.batching).hparams
-    sampler = _make_sampler(lengths, hparams)
+    sampler = training_sampler(lengths, config.with_batching(devices.batching), corpora)
     limit = Microbatch(output_dir, hparams, devices.gpus, devices.replicas, cluster).tokens
     step_tokens = round(expansion * sampler.max_padded_tokens(devices.replicas, fixed_shapes))
     tokens = min(limit or step_tokens, step_tokens)
     rows, length = sampler.worst_case_shape(tokens, fixed_shapes)
-    accumulates = devices.accumulates or 0 < limit < step_tokens
+    accumulates = 0 < limit < step_tokens
     memory = step_memory(hparams, vocab_sizes, rows * length, length, accumulates)
     best_size = FLOAT32 * hparams.count_weights(*vocab_sizes)
     checkpoint_size = best_size + memory["optimizer"]
@@ -216,6 +218,18 @@ def dry_run(
     )
 
 
-def _make_sampler(lengths: np.ndarray, hparams: HParams) -> TokenBatchSampler:
+def training_sampler(
+    lengths: np.ndarray, config: RunConfig, corpora: Mapping[str, int] = {}
+) -> TokenBatchSampler:
+    """Returns the sampler of a run; for `corpora` see `TokenBatchSampler`."""
+    hparams, problem = config.hparams, config.problem
+    mix = (problem.mix, problem.mix_until) if corpora else ((), ())
     limits = hparams.batch_tokens, hparams.max_length
-    return TokenBatchSampler(lengths, *limits, seed=0, batching=hparams.batching)
+    return TokenBatchSampler(
+        lengths, *limits, config.random_seed, *mix, corpora, batching=hparams.batching
+    )
+
+
+def row_expansion(augmentation: OnlineAugmentation | None, store: ExampleStore) -> float:
+    """Returns the factor by which augmentation may increase the tokens, or rows, of a step."""
+    return _SPARE * augmentation.token_expansion(store) if augmentation else 1.0

@@ -38,7 +38,12 @@ from t2t_keras.training.cost import (
 )
 from t2t_keras.training.distributed import Actions, Workers
 from t2t_keras.training.evaluation import Evaluator, Sample, SplitLoss, read_evaluations
-from t2t_keras.training.microbatch import Microbatch, microbatch_of_run
+from t2t_keras.training.microbatch import (
+    Microbatch,
+    microbatch_of_run,
+    row_expansion,
+    training_sampler,
+)
 from t2t_keras.training.progress import (
     LOG_STEPS,
     Progress,
@@ -55,8 +60,6 @@ Microbatches = list[list[Batch | RemoteBatch]]
 _FIRST_EVALUATION_SECONDS = 60.0
 # Schedules whose rate rises over warmup_steps; a user's own schedule may ignore them.
 _WARMUP_SCHEDULES = ("transformer", "inverse_square_root", "cosine")
-# Rows that a step of augmented pairs may have, relative to the average.
-_SPARE_ROWS = 1.03
 # Number of steps whose arrays are prepared ahead of the computed step.
 _STEPS_AHEAD = 4
 
@@ -184,21 +187,15 @@ class _Trainer:
     def run(self) -> TrainResult:
         """Trains until the last step, an early stop or a signal."""
         config, generated = self._config, self._generated
-        problem, hparams, seed = config.problem, config.hparams, config.random_seed
         is_chief, store = self._workers.is_chief, generated.open_examples("train")
-        sampler = TokenBatchSampler(
-            store.lengths,
-            hparams.batch_tokens,
-            hparams.max_length,
-            seed,
-            problem.mix,
-            problem.mix_until,
-            generated.corpora,
-            hparams.batching,
-        )
+        sampler = training_sampler(store.lengths, config, generated.corpora)
         augmentation = config.augmentation(generated)
-        augmented = AugmentedSteps(store, sampler, augmentation, seed) if augmentation else None
-        expansion = _SPARE_ROWS * augmentation.token_expansion(store) if augmentation else 1.0
+        augmented = (
+            AugmentedSteps(store, sampler, augmentation, config.random_seed)
+            if augmentation
+            else None
+        )
+        expansion = row_expansion(augmentation, store)
         self._prefetcher = Prefetcher(
             store, sampler, self._step, self._microbatch, augmented, expansion
         )
@@ -490,11 +487,12 @@ class Prefetcher:
         rows, replicas = self._rows_for(self._microbatch.tokens), self._step.num_replicas
         if rows is None:
             return ""
+        shape = f"{rows.count:,} rows of {rows.length:,} tokens a side"
+        text = f" All microbatches have one shape, {shape}"
+        if self._augmented:
+            return f"{text}."
         share = self._sampler.token_share(rows, replicas)
-        return (
-            f" All microbatches have one shape, {rows.count:,} rows of {rows.length:,} tokens a "
-            f"side; {share:.1%} of the computed positions are tokens."
-        )
+        return f"{text}; {share:.1%} of the computed positions are tokens."
 
     def at(self, number: int) -> Microbatches:
         """Returns the arrays of a step."""

@@ -174,7 +174,7 @@ def test_a_score_that_there_is_not_is_seen_before_anything_is_made(data, tmp_pat
 
 
 def test_auto_is_for_the_devices_and_the_weights_of_the_run(data, tmp_path, monkeypatch):
-    def recommended(generated, worker_gpu, source):
+    def recommended(generated, worker_gpu, source, cpu_replicas):
         raise UserError(f"{generated.problem.name}, {worker_gpu}, {source}", code="called")
 
     monkeypatch.setattr(experiment, "recommended_hparams", recommended)

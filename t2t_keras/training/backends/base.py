@@ -153,14 +153,12 @@ class Devices:
       gpus: names of the GPUs of this process; empty = the CPU.
       replicas: number of replicas of all workers together.
       fixed_shapes: whether each new shape is compiled.
-      accumulates: whether gradients are summed even if a step is not split.
     """
 
     names: list[str]
     gpus: list[str]
     replicas: int
     fixed_shapes: bool
-    accumulates: bool = False
 
     @property
     def batching(self) -> str:

@@ -13,6 +13,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from t2t_keras.data.batches import Batch, RemoteBatch
 from t2t_keras.errors import (
+    TRY_AGAIN_STATUS,
     OutOfMemoryError,
     UserError,
     translated_errors,
@@ -93,7 +94,8 @@ class JaxStep(Step):
             # With several processes the chief writes the checkpoints, and needs whole arrays.
             if is_divisible and not mesh.is_multi_process and id(variable) not in undivided:
                 values["optimizer"][i] = by_row
-        self._shardings, self._by_row, self._are_placed = values, by_row, False
+        self._shardings, self._are_placed = values, False
+        self._whole, self._by_row = whole, by_row
         jit, microbatch = jax.jit, (whole, by_row, by_row, whole, whole)
         self._whole_step = jit(
             self._one_step,
@@ -154,9 +156,16 @@ class JaxStep(Step):
             with _memory_errors():
                 results = self._whole_step(values, *inputs[0])
                 return jax.block_until_ready(results) if saved else results
-        except OutOfMemoryError:
-            if saved:
-                self._assign(jax.device_put(saved, self._shardings))
+        except OutOfMemoryError as error:
+            if not saved:
+                raise UserError(
+                    "Out of memory in a step whose shape had fitted before; its weights are lost. "
+                    "The same command continues from the newest checkpoint; with a smaller "
+                    "--hparams=microbatch_tokens=... it needs less memory.",
+                    TRY_AGAIN_STATUS,
+                    code="out_of_memory",
+                ) from error
+            self._assign(jax.device_put(saved, self._shardings))
             raise
 
     def _update_in_parts(
@@ -217,6 +226,8 @@ class JaxStep(Step):
             host_values = jax.tree.map(np.asarray, values)
             values, self._are_placed = jax.device_put(host_values, self._shardings), True
             self._assign(values)
+            for weight in self._frozen_weights:
+                weight.assign(jax.device_put(np.asarray(weight.value), self._whole))
         return values
 
     def _frozen_values(self) -> list[jax.Array]:
@@ -342,14 +353,20 @@ class _Exchange:
 
 def connect(cluster: Cluster, worker_gpu: int | None, options: TrainOptions) -> _Exchange:
     """See `backends.base.connect`."""
-    jax.distributed.initialize(
-        cluster.addresses[0],
-        len(cluster.addresses),
-        cluster.index,
-        initialization_timeout=round(options.worker_start_secs),
-        heartbeat_timeout_seconds=round(options.worker_timeout_secs),
-        shutdown_timeout_seconds=round(options.worker_timeout_secs),
+    text = f"{cluster.name(cluster.index)} cannot connect to the others"
+    advice = (
+        "All workers must start in time. A new run needs the name of a set: --hparams_set=auto "
+        "looks for devices, which JAX allows only after it has connected."
     )
+    with translated_errors(RuntimeError, text, advice, code="not_connected"):
+        jax.distributed.initialize(
+            cluster.addresses[0],
+            len(cluster.addresses),
+            cluster.index,
+            initialization_timeout=round(options.worker_start_secs),
+            heartbeat_timeout_seconds=round(options.worker_timeout_secs),
+            shutdown_timeout_seconds=round(options.worker_timeout_secs),
+        )
     return _Exchange()
 
 
@@ -394,4 +411,4 @@ def plan_devices(
     kind = gpus[0].platform if used_gpus else "cpu"
     names = [f"{kind}:{number}" for number in range(len(used_gpus) or cpu_replicas)]
     replicas = len(names) * (len(cluster.addresses) if cluster else 1)
-    return Devices(names, used_gpus, replicas, fixed_shapes=True, accumulates=True)
+    return Devices(names, used_gpus, replicas, fixed_shapes=True)

@@ -113,9 +113,12 @@ def check_runs(folder, flags):
     for other in (last, arrays_in(folder / "warm", 0)):
         np.testing.assert_equal({name: other[name] for name in best}, best)
 
-    # Gradients are always summed: of three projections to queries and keys, 3 * 2 * 16 * 16,384.
-    match = re.search(r"accumulators +(\d+) MB", train("dry", 0, "d_k=8192", "--dry_run"))
-    assert int(match[1]) >= 6
+    # Gradients of a step that is split are summed: those of three projections to queries and keys,
+    # 3 * 2 * 16 * 16,384.
+    for tokens, is_split in ((512, False), (64, True)):
+        out = train("dry", 0, f"d_k=8192,{PLAIN}".replace("=128", f"={tokens}"), "--dry_run")
+        megabytes = int(re.search(r"accumulators +(\d+) MB", out)[1])
+        assert (megabytes >= 6) == is_split
     # JAX has 8 devices, and cannot be told after it has looked for them.
     for flag in ("--worker_gpu=1", "--cpu_replicas=9"):
         assert flag in train("plain", 25, "", flag, status=2)
