@@ -31,7 +31,7 @@ def recommend(monkeypatch):
 
     def recommend(name, pairs, gpus=(), source_ids=None):
         devices = backend.Devices([], list(gpus), 1, False)
-        monkeypatch.setattr(backend, "plan_devices", lambda worker_gpu: devices)
+        monkeypatch.setattr(backend, "plan_devices", lambda worker_gpu, cpu_replicas: devices)
         store = ExampleStore([], [np.full((pairs, 2), 10, np.int32)])
         tokenizer = SimpleNamespace(source_vocab_size=source_ids)
         return recommended_hparams(
