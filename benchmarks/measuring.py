@@ -114,8 +114,8 @@ class ModelFlags:
         return np.random.default_rng(0).integers(3, self.vocab_size, shape, np.int32)
 
 
-def new_step(hparams, vocab_size: int, cluster=None, worker_gpu: int | None = 0, **devices):
-    """Returns the trainer's step with a new Transformer; for devices see `plan_devices`."""
+def new_step(hparams, vocab_size: int, cluster=None, worker_gpu=0, planned=None, **devices):
+    """Returns the trainer's step with a new Transformer, on `planned` or by `plan_devices`."""
     from t2t_keras.models.transformer import Transformer
     from t2t_keras.training.backends import base
 
@@ -127,8 +127,8 @@ def new_step(hparams, vocab_size: int, cluster=None, worker_gpu: int | None = 0,
         vocab_sizes=(vocab_size, None),
         random_seed=1,
     )
-    device_plan = base.plan_devices(worker_gpu, cluster=cluster, **devices)
-    return base.make_step(config, device_plan, cluster)
+    planned = planned or base.plan_devices(worker_gpu, cluster=cluster, **devices)
+    return base.make_step(config, planned, cluster)
 
 
 def random_translator(hparams, vocab_size: int, dtype="float32", tokenizer=None, **settings):

@@ -301,10 +301,11 @@ def _seconds_per_step(generated: Generated, hparams: HParams, devices: backend.D
     # On a CPU the time is proportional to the tokens, and memory is scarce.
     tokens = hparams.batch_tokens if devices.gpus else min(hparams.batch_tokens, _MAX_TIMED_TOKENS)
     microbatch = min(hparams.microbatch_tokens or tokens, tokens)
-    step = backend.make_step(RunConfig(generated.problem, hparams).with_data(generated), devices)
+    config = RunConfig(generated.problem, hparams).with_data(generated)
+    config = config.with_batching(devices.batching)
+    step = backend.make_step(config, devices)
     examples = generated.open_examples("train")
-    max_length = min(hparams.max_length, microbatch)
-    batching = devices.batching if hparams.batching == "auto" else hparams.batching
+    max_length, batching = min(hparams.max_length, microbatch), config.hparams.batching
     sampler = TokenBatchSampler(examples.lengths, tokens, max_length, seed=0, batching=batching)
     rows = sampler.rows_for(step, microbatch)
     parts = list(replica_batches(examples, sampler.at(0), microbatch, step, rows))

@@ -142,7 +142,7 @@ def answer_parent(batches: list, update: Callable, report: Callable[[], tuple[st
 
 
 def gflop(size: Size, sources: np.ndarray, targets: np.ndarray) -> float:
-    """Returns 10^9 operations of a step's matrix products for pairs of these lengths."""
+    """Returns 10^9 operations of the matrix products of a step on pairs with such lengths."""
     # Self-attention has four matrices, cross-attention two for each side.
     tokens = (sources + targets).sum() * (6 * size.d_model**2 + 2 * size.d_model * size.d_ff)
     attention = 2 * size.d_model * (sources @ sources + targets @ (sources + targets))

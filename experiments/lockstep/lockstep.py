@@ -145,12 +145,11 @@ def _page():
 
 def _library():
     """Returns the update of the library's trainer, and its layers in the order of the names."""
-    import types
+    from measuring import new_step
 
     from t2t_keras import hyperparameters
     from t2t_keras.data.batches import Batch
-    from t2t_keras.models.transformer import Transformer
-    from t2t_keras.training.backends import base
+    from t2t_keras.training.backends.base import Devices
 
     replicas, is_on_jax = _REPLICAS.value, _SIDE.value == "jax"
     changes = dict(label_smoothing=0.1, warmup_steps=WARMUP_STEPS, learning_rate=1.0, **SIZES)
@@ -162,15 +161,9 @@ def _library():
         (cpu,) = tf.config.list_physical_devices("CPU")
         logical_devices = [tf.config.LogicalDeviceConfiguration()] * replicas
         tf.config.set_logical_device_configuration(cpu, logical_devices)
-    config = types.SimpleNamespace(
-        make_model=lambda: Transformer.from_hparams(hparams, VOCAB_SIZE),
-        model="transformer",
-        hparams=hparams,
-        vocab_sizes=(VOCAB_SIZE, None),
-        random_seed=1,
-    )
     names = [f"/cpu:{i}" for i in range(replicas)]
-    step = base.make_step(config, base.Devices(names, [], replicas, fixed_shapes=is_on_jax))
+    planned = Devices(names, [], replicas, fixed_shapes=is_on_jax)
+    step = new_step(hparams, VOCAB_SIZE, planned=planned)
 
     def update(number, source, target):
         if is_on_jax:

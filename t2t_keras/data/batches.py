@@ -6,7 +6,6 @@ that a run needs to continue.
 
 import collections
 import dataclasses
-import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -94,13 +93,17 @@ class TokenBatchSampler:
         self._seed = seed
         self._first_steps = [0]  # The first step of each planned epoch and of the next epoch.
         self._planned: tuple[int, list[np.ndarray]] = (-1, [])
+        self._num_rows: int | None = None  # Of epoch 0; None = not known yet.
         self._counted_rows: dict[int | None, list[int]] = {}
 
     def epoch(self, epoch: int) -> list[np.ndarray]:
         """Returns the example numbers of each batch of an epoch, in the order of training."""
         if self._planned[0] != epoch:
             random, order = self._shuffled(epoch)
-            batches = self._cut_by_rows(order) if self.by_rows else self._cut_by_length(order)
+            if self.by_rows:
+                batches = self._cut_by_rows(epoch, order)
+            else:
+                batches = self._cut_by_length(order)
             self._planned = epoch, [batches[i] for i in random.permutation(len(batches))]
         return self._planned[1]
 
@@ -205,7 +208,10 @@ class TokenBatchSampler:
         return float(tokens / (2 * computed * count * rows.length))
 
     def _row_counts(self, rows: "Rows") -> list[int]:
-        """Returns the number of rows of each batch of epoch 0."""
+        """Returns the number of rows of each batch of epoch 0, in any order."""
+        if self.by_rows and rows.max_pairs is None:
+            full_batches, rest = divmod(self._first_epoch_rows(), self._step_rows())
+            return [self._step_rows()] * full_batches + [rest] * bool(rest)
         if rows.max_pairs not in self._counted_rows:
             counts = [len(rows.pack(self._lengths[batch])) for batch in self.epoch(0)]
             self._counted_rows[rows.max_pairs] = counts
@@ -221,32 +227,39 @@ class TokenBatchSampler:
           order: the examples in random order.
           count: number of batches, at most the number of examples.
         """
-        rows = Rows(self.row_length, 1, _LOOK_AHEAD).pack(lengths[order])
+        rows = self._filled_rows(lengths[order])
         if len(rows) < count:
             return np.array_split(order, count)
         order = order[list(itertools.chain(*rows))]
         last_rows = [part[-1] for part in np.array_split(np.arange(len(rows)), count)]
         return np.split(order, np.cumsum(list(map(len, rows)))[last_rows[:-1]])
 
-    def _cut_by_rows(self, order: np.ndarray) -> list[np.ndarray]:
-        rows, count = self._filled_rows(order), self._step_rows
+    def _cut_by_rows(self, epoch: int, order: np.ndarray) -> list[np.ndarray]:
+        rows = self._filled_rows(self._lengths[order])
+        if epoch == 0:
+            self._num_rows = len(rows)
+        count = self._step_rows()
         return [
             order[list(itertools.chain(*rows[first : first + count]))]
             for first in range(0, len(rows), count)
         ]
 
-    @functools.cached_property
     def _step_rows(self) -> int:
-        """Rows of a batch: as many as `batch_tokens` allows, or fewer so that batches are equal.
+        """Returns the rows of a batch: what `batch_tokens` allows, or fewer, in equal batches.
 
         There is some spare room, since the number of rows varies between epochs.
         """
-        rows = len(self._filled_rows(self._shuffled(0)[1]))
-        max_rows = self._batch_tokens // self.row_length
+        rows, max_rows = self._first_epoch_rows(), self._batch_tokens // self.row_length
         return min(max_rows, math.ceil(_SPARE_ROWS * rows / math.ceil(rows / max_rows)))
 
-    def _filled_rows(self, order: np.ndarray) -> list[list[int]]:
-        return Rows(self.row_length, 1, _LOOK_AHEAD).pack(self._lengths[order])
+    def _first_epoch_rows(self) -> int:
+        """Returns the number of rows of epoch 0; fills them if that epoch was not planned."""
+        if self._num_rows is None:
+            self._num_rows = len(self._filled_rows(self._lengths[self._shuffled(0)[1]]))
+        return self._num_rows
+
+    def _filled_rows(self, lengths: np.ndarray) -> list[list[int]]:
+        return Rows(self.row_length, 1, _LOOK_AHEAD).pack(lengths)
 
     def _cut_by_length(self, order: np.ndarray) -> list[np.ndarray]:
         # NumPy sorts 16 bits in linear time.

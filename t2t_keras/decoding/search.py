@@ -276,7 +276,7 @@ class SearchLoop:
     def _run_with_fixed_shapes(
         self, fill_block: Callable, start: Tensor, sentences: _Sentences, recent: Any
     ) -> Hypotheses:
-        """Searches as `run`, with slots for all positions; nothing is dropped."""
+        """Searches as `run`, with slots for all positions: keeps finished sentences, too."""
 
         def search_block(index: Tensor, sentences: _Sentences) -> tuple[Tensor, _Sentences]:
             index, sentences = fill_block(index, sentences, recent)

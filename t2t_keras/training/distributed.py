@@ -180,7 +180,9 @@ def workers_of_run(options: TrainOptions, worker_gpu: int | None = None) -> Iter
     except BaseException as error:
         if keras.backend.backend() == "jax":
             # When one worker is lost, JAX itself ends all others.
-            raise _jax_error(error, cluster) from None
+            if type(error).__name__ == "JaxRuntimeError":
+                raise _jax_error(error, cluster) from error
+            raise
         worker_error = lost_worker_error(error, cluster, options)
         if workers:
             _report(f"{str(worker_error)[:_MAX_REPORT]} [exit status {worker_error.exit_status}]")
@@ -208,10 +210,8 @@ def _report(text: str) -> None:
     time.sleep(_REPORT_SECONDS)
 
 
-def _jax_error(error: BaseException, cluster: Cluster) -> BaseException:
-    """Returns the error to raise for an exception here under JAX."""
-    if type(error).__name__ != "JaxRuntimeError":
-        return error
+def _jax_error(error: BaseException, cluster: Cluster) -> UserError:
+    """Converts a runtime error of JAX here to the error that says what to do."""
     reason = str(error).partition("\n")[0]
     return UserError(
         f"{cluster.name(cluster.index)} cannot continue, probably because another worker ended: "

@@ -96,26 +96,26 @@ class JaxStep(Step):
                 values["optimizer"][i] = by_row
         self._shardings, self._are_placed = values, False
         self._whole, self._by_row = whole, by_row
-        jit, microbatch = jax.jit, (whole, by_row, by_row, whole, whole)
-        self._whole_step = jit(
+        microbatch = whole, by_row, by_row, whole, whole
+        self._whole_step = jax.jit(
             self._one_step,
             donate_argnums=0,
             in_shardings=(values, *microbatch),
             out_shardings=(values, whole),
         )
-        self._accumulate = jit(
+        self._accumulate = jax.jit(
             self._one_accumulation,
             donate_argnums=0,
             in_shardings=(whole, values, *microbatch),
             out_shardings=whole,
         )
-        self._apply = jit(
+        self._apply = jax.jit(
             self._one_update,
             donate_argnums=(0, 1),
             in_shardings=(values, whole),
             out_shardings=(values, whole, whole),
         )
-        self._evaluate = jit(
+        self._evaluate = jax.jit(
             self._one_evaluation, in_shardings=(whole, whole, by_row, whole), out_shardings=whole
         )
 
@@ -126,6 +126,7 @@ class JaxStep(Step):
         measure_gradient: bool = False,
     ) -> dict[str, jax.Array]:
         """See `Step`; the gradient's norm is always measured, since it costs little."""
+        self._place_once()
         count = sum(batch.target_tokens for microbatch in microbatches for batch in microbatch)
         tokens = np.float32(max(count, 1))
         inputs = []
@@ -191,6 +192,7 @@ class JaxStep(Step):
 
     def evaluate(self, microbatch: Sequence[Batch | RemoteBatch]) -> dict[str, float]:
         """See `Step`."""
+        self._place_once()
         trained, frozen = self._variable_values()["weights"], self._frozen_values()
         unused_seeds = np.zeros((len(self._seed_states), 2), np.uint32)
         with _memory_errors():
@@ -216,19 +218,24 @@ class JaxStep(Step):
             return local_rows
         return jax.make_array_from_process_local_data(self._by_row, local_rows)
 
+    def _place_once(self) -> None:
+        """Places all arrays, after a checkpoint is restored, as the compiled functions return them.
+
+        Arrays in other places would be compiled for separately.
+        """
+        if self._are_placed:
+            return
+        host_values = jax.tree.map(np.asarray, self._variable_values())
+        self._assign(jax.device_put(host_values, self._shardings))
+        for weight in self._frozen_weights:
+            weight.assign(jax.device_put(np.asarray(weight.value), self._whole))
+        self._are_placed = True
+
     def _variable_values(self) -> dict[str, list[jax.Array]]:
-        values = {
+        return {
             name: [variable.value for variable in variables]
             for name, variables in self._variables.items()
         }
-        if not self._are_placed:
-            # Once, after a checkpoint is restored: other placements would be compiled separately.
-            host_values = jax.tree.map(np.asarray, values)
-            values, self._are_placed = jax.device_put(host_values, self._shardings), True
-            self._assign(values)
-            for weight in self._frozen_weights:
-                weight.assign(jax.device_put(np.asarray(weight.value), self._whole))
-        return values
 
     def _frozen_values(self) -> list[jax.Array]:
         # Passed as arguments, since captured arrays would be compiled as constants.

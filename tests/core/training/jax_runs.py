@@ -113,6 +113,11 @@ def check_runs(folder, flags):
     for other in (last, arrays_in(folder / "warm", 0)):
         np.testing.assert_equal({name: other[name] for name in best}, best)
 
+    check_dry_runs_and_refusals(train)
+
+
+def check_dry_runs_and_refusals(train):
+    """What costs no training; `train` is that of `check_runs`, in which "plain" has 25 steps."""
     # Gradients of a step that is split are summed: those of three projections to queries and keys,
     # 3 * 2 * 16 * 16,384.
     for tokens, is_split in ((512, False), (64, True)):
